@@ -1,0 +1,33 @@
+"""Names of the places where evidence is read; readers and rules meet at them."""
+
+DETECT_CVM = "systemd-detect-virt --cvm"
+DETECT_VM = "systemd-detect-virt --vm"
+
+CPUID_GUEST = "CPUID 0x1 ECX bit 31"
+CPUID_TDX = "CPUID 0x21"
+CPUID_HYPERVISOR = "CPUID 0x40000000"
+CPUID_ISOLATION = "CPUID 0x4000000C"
+CPUID_ENCRYPTION = "CPUID 0x8000001F"
+MSR_SEV_STATUS = "MSR 0xC0010131"
+
+CPU_FLAGS = "/proc/cpuinfo flags"
+TSM_REPORT = "/sys/kernel/config/tsm/report"
+SEV_GUEST = "/dev/sev-guest"
+TDX_GUEST = "/dev/tdx_guest"
+SEV_VMPL = "sysfs sev/vmpl"
+KERNEL_LOG = "kernel log"
+LOG_ENCRYPTION = "kernel log: Memory Encryption Features active"
+LOG_VMPL = "kernel log: SNP running at VMPL"
+LOG_TDX = "kernel log: tdx: Guest detected"
+LOG_ISOLATION = "kernel log: Hyper-V: Isolation Config"
+
+DMI_VENDOR = "DMI sys_vendor"
+DMI_PRODUCT = "DMI product_name"
+DMI_BIOS = "DMI bios_vendor"
+METADATA = "cloud metadata service"
+
+TCTI = "TCTI"
+TPM_DRIVER = "kernel driver of the TPM"
+TPM_MANUFACTURER = "TPM_PT_MANUFACTURER"
+TPM_VENDOR = "TPM_PT_VENDOR_STRING"
+TPM_FIRMWARE = "TPM_PT_FIRMWARE_VERSION"
