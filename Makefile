@@ -1,0 +1,62 @@
+# Everything a user or a check starts. Each target prepares what it needs by itself and says so.
+#
+#   make run INVENTORY=static LIMIT=bench1 RUN=20270101T120000Z-ab12 ARGS='-e bench_run_signatures=30'
+
+INVENTORY ?= local
+RUN ?=
+LIMIT ?=
+ARGS ?=
+
+SHELL := /bin/bash
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+PLAY = ansible-playbook -i inventory/$(INVENTORY) $(if $(LIMIT),--limit '$(LIMIT)') $(if $(RUN),-e 'run_id=$(RUN)') $(ARGS)
+LATEST = $$(ls -1t results 2>/dev/null | head -n 1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run report doctor stop test lint bench clean
+
+help: ## this list
+	@awk -F ': .*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@echo "Variables: INVENTORY=local|static (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
+
+setup: ## what `run` needs: packages of the distribution, a virtual environment from the lock file
+	@scripts/setup.sh run
+
+run: setup ## measure every host of the inventory, then report; RUN=id goes on with an earlier run
+	@$(PLAY) playbooks/run.yml
+
+report: setup ## the report again, over the latest run or RUN=id
+	@run='$(RUN)'; $(PLAY) playbooks/report.yml -e "run_id=$${run:-$(LATEST)}"
+
+doctor: setup ## what would stop a run, host by host; changes no TPM
+	@$(PLAY) playbooks/doctor.yml
+
+stop: ## stop the software TPMs of the local fleet
+	@if [ -x .venv/bin/ansible-playbook ] && [ -d var ]; then ansible-playbook -i inventory/local playbooks/teardown.yml; fi
+
+test: ## everything that is checked: lint, unit, software TPMs, playbooks, browser
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory _lint
+	pytest $(wildcard tests/unit tests/integration tests/playbook tests/browser)
+
+lint: ## the static checks only
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory _lint
+
+.PHONY: _lint
+_lint:
+	ruff check .
+	ruff format --check .
+	mypy
+	yamllint --strict .
+	ansible-lint --offline --strict
+	shellcheck scripts/*.sh .ci/run
+
+bench: ## side by side on one software TPM: the floor, tpmtls, and other programs that do the same
+	@scripts/setup.sh test
+	python bench/side_by_side.py
+
+clean: stop ## stop the software TPMs; remove results, reports, caches and the virtual environment
+	rm -rf var results report .cache .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .ansible
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
