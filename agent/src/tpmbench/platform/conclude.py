@@ -57,28 +57,27 @@ def _settle(question: str, rules: list[Rule[Answer]]) -> tuple[Answer | None, st
     if not rules:
         return None, None
     left = frozenset.intersection(*(rule.allows for rule in rules))
-    clash = None
     if not left:
-        clash = _clash(question, rules)
-        left = _majority(rules)
+        return _majority(rules), _clash(question, rules)
     if len(left) > 1:
         left = left & {rule.usual for rule in rules if rule.usual is not None}
     if len(left) != 1:
-        return None, clash
+        return None, None
     (answer,) = left
     enough = any(answer in rule.allows and not rule.weak for rule in rules)
-    return (answer if enough else None), clash
+    return (answer if enough else None), None
 
 
-def _majority(rules: list[Rule[Answer]]) -> frozenset[Answer]:
-    """Returns what at least two families leave open and no other answer has as many for it."""
+def _majority(rules: list[Rule[Answer]]) -> Answer | None:
+    """Returns what at least two families leave open, and more than leave any other answer open."""
     votes: Counter[Answer] = Counter()
     for family in sorted({rule.family for rule in rules}):
         members = [rule for rule in rules if rule.family == family]
         strong = [rule for rule in members if not rule.weak] or members
         votes.update(frozenset.intersection(*(rule.allows for rule in strong)))
     most = max(votes.values(), default=0)
-    return frozenset(a for a, n in votes.items() if n == most) if most > 1 else frozenset()
+    best = [answer for answer, count in votes.items() if count == most]
+    return best[0] if most > 1 and len(best) == 1 else None
 
 
 def _clash(question: str, rules: list[Rule[Answer]]) -> str:

@@ -1,0 +1,237 @@
+"""Conclusions on whole machines, on thinned-out evidence and on evidence that disagrees."""
+
+from __future__ import annotations
+
+import platform_machines as machines
+import pytest
+from platform_machines import BOOT, CVM, DMESG, DMI, Machine
+from tpmbench.platform import Evidence, conclude
+
+WHOLE = {
+    "GCE SEV-SNP": (machines.GCE_SNP, "sev-snp", "hypervisor", 0),
+    "GCE SEV": (machines.GCE_SEV, "sev", "hypervisor", None),
+    "GCE TDX": (machines.GCE_TDX, "tdx", "hypervisor", None),
+    "Azure SEV-SNP": (machines.AZURE_SNP, "sev-snp", "paravisor", None),
+    "Azure Trusted Launch": (machines.AZURE_TRUSTED_LAUNCH, "none", "hypervisor", None),
+    "AWS SEV-SNP": (machines.AWS_SNP, "sev-snp", "hypervisor", 0),
+    "COCONUT-SVSM": (machines.COCONUT, "sev-snp", "paravisor", 2),
+    "bare metal": (machines.BARE_METAL, "none", "discrete", None),
+    "laptop": (machines.LAPTOP, "none", "firmware", None),
+    "container": (machines.CONTAINER, "none", "software", None),
+    "QEMU": (machines.QEMU, "none", "hypervisor", None),
+}
+
+
+@pytest.mark.parametrize(("machine", "tee", "location", "vmpl"), WHOLE.values(), ids=WHOLE)
+def test_whole_machine(tmp_path, machine: Machine, tee: str, location: str, vmpl: int | None):
+    found = conclude(machine.evidence(tmp_path))
+    assert (found.tee, found.tpm_location, found.vmpl) == (tee, location, vmpl)
+    assert found.disagreements == []
+
+
+def test_order_does_not_matter(tmp_path):
+    evidence = machines.AZURE_SNP.evidence(tmp_path)
+    assert conclude(reversed(evidence)) == conclude(evidence)
+
+
+THINNED = {
+    # one kind of source left: each is enough by itself where nothing contradicts it
+    "only CPUID of a TDX guest": (
+        Machine(tpm=None, leaves=machines.GCE_TDX.leaves),
+        "tdx",
+    ),
+    "only the isolation leaf": (Machine(tpm=None, leaves=machines.AZURE_SNP.leaves), "sev-snp"),
+    "only the register": (Machine(tpm=None, leaves=None, msr=0b111), "sev-snp"),
+    "only the register, SEV-ES": (Machine(tpm=None, leaves=None, msr=0b11), "sev"),
+    "only systemd": (Machine(tpm=None, leaves=None, commands={CVM: "sev-es\n"}), "sev"),
+    "only the kernel log": (
+        Machine(tpm=None, leaves=None, commands={DMESG: "[ 1.0] SEV: SNP running at VMPL1.\n"}),
+        "sev-snp",
+    ),
+    "only sysfs": (
+        Machine(tpm=None, leaves=None, files={"/sys/hypervisor/sev/vmpl": "0"}),
+        "sev-snp",
+    ),
+    "only a report's provider": (
+        Machine(
+            tpm=None,
+            leaves=None,
+            files={"/sys/kernel/config/tsm/report/x/provider": "sev_guest\n"},
+        ),
+        "sev-snp",
+    ),
+    "only a device node": (Machine(tpm=None, leaves=None, files={"/dev/tdx_guest": ""}), "tdx"),
+    # absence and half a story prove nothing
+    "nothing at all": (Machine(tpm=None, leaves=None), "unknown"),
+    "systemd's none alone": (Machine(tpm=None, leaves=None, commands={CVM: "none\n"}), "unknown"),
+    "systemd's none and the register unreadable": (
+        Machine(
+            tpm=None,
+            leaves=machines.GCE_SNP.leaves,
+            commands={CVM: "none\n", DMESG: BOOT},
+        ),
+        "unknown",
+    ),
+    "SEV offered, register says off": (
+        Machine(tpm=None, leaves=machines.GCE_SNP.leaves, commands={CVM: "none\n"}, msr=0),
+        "none",
+    ),
+    "a report directory without an entry": (
+        Machine(tpm=None, leaves=None, files={"/sys/kernel/config/tsm/report/.keep": ""}),
+        "unknown",
+    ),
+    "SEV in the log and no CPUID: a paravisor may hide SNP": (
+        Machine(
+            tpm=None,
+            leaves=None,
+            commands={DMESG: BOOT + "[ 0.5] Memory Encryption Features active: AMD SEV\n"},
+        ),
+        "unknown",
+    ),
+    "a quotation in the log": (
+        Machine(
+            tpm=None,
+            leaves=None,
+            commands={DMESG: "[ 1.0] Kernel command line: x=SNP running at VMPL1.\n"},
+        ),
+        "unknown",
+    ),
+    "VBS is no TEE": (
+        Machine(
+            tpm=None,
+            leaves=machines.leaves("GenuineIntel", hypervisor="Microsoft Hv", isolation=(1, 1)),
+        ),
+        "none",
+    ),
+}
+
+
+@pytest.mark.parametrize(("machine", "tee"), THINNED.values(), ids=THINNED)
+def test_thinned_evidence(tmp_path, machine: Machine, tee: str):
+    found = conclude(machine.evidence(tmp_path))
+    assert found.tee == tee
+    assert found.disagreements == []
+
+
+def test_two_families_against_one(tmp_path):
+    """An old systemd that knows no Hyper-V TDX; the kernel and CPUID know better."""
+    machine = machines.AZURE_SNP.but(commands={CVM: "none\n"})
+    found = conclude(machine.evidence(tmp_path))
+    assert found.tee == "sev-snp"
+    assert len(found.disagreements) == 1
+    assert "none: systemd-detect-virt --cvm" in found.disagreements[0]
+    assert "CPUID 0x4000000C" in found.disagreements[0]
+
+
+def test_one_family_against_one_is_unknown(tmp_path):
+    """CPUID shows a plain guest, the kernel log an SNP one: no side is believed."""
+    machine = machines.QEMU.but(commands={DMESG: machines.GCE_SNP.commands[DMESG]})
+    found = conclude(machine.evidence(tmp_path))
+    assert found.tee == "unknown"
+    (said,) = found.disagreements
+    assert said == (
+        "Sources disagree on the TEE (none: CPUID 0x21, systemd-detect-virt --cvm; sev-snp: "
+        "kernel log: Memory Encryption Features active, kernel log: SNP running at VMPL)."
+    )
+
+
+def test_levels_that_differ(tmp_path):
+    machine = machines.COCONUT.but(files={"/sys/devices/system/cpu/sev/vmpl": "1\n"})
+    found = conclude(machine.evidence(tmp_path))
+    assert found.vmpl is None
+    assert found.tpm_location == "paravisor"  # above 0 is what counts
+    assert found.disagreements == [
+        "Sources disagree on the VMPL (1: sysfs sev/vmpl; 2: kernel log: SNP running at VMPL)."
+    ]
+
+
+def test_svsm_driver_at_vmpl0(tmp_path):
+    machine = machines.GCE_SNP.but(links=machines.driver("tpm-svsm"))
+    found = conclude(machine.evidence(tmp_path))
+    assert (found.tee, found.tpm_location) == ("sev-snp", "unknown")
+    (said,) = found.disagreements
+    assert said == (
+        "Sources disagree on where the TPM lives (paravisor: kernel driver of the TPM; hypervisor "
+        "or paravisor: TPM_PT_MANUFACTURER; discrete or firmware or hypervisor or software: "
+        "kernel log: SNP running at VMPL)."
+    )
+
+
+LOCATIONS = {
+    "no TPM": (machines.GCE_SNP.but(tpm=None), "unknown"),
+    "an emulator on a machine with a chip": (
+        machines.BARE_METAL.but(tpm=machines.CONTAINER.tpm),
+        "software",
+    ),
+    "an emulator behind a wrapper": (
+        machines.GCE_SNP.but(
+            tpm=machines.TpmStrings("IBM", "SW   TPM", "1.2", "pcap:mssim:port=2321")
+        ),
+        "software",
+    ),
+    "vtpm_proxy": (
+        machines.LAPTOP.but(
+            tpm=machines.kernel_tpm("IBM", "SW   TPM"),
+            links={
+                "/sys/class/tpm/tpm0": "../../devices/virtual/tpm/tpm0",
+                "/sys/class/tpm/tpm0/device/driver": None,
+            },
+        ),
+        "software",
+    ),
+    "libtpms without a driver": (
+        Machine(tpm=machines.kernel_tpm("IBM", "SW   TPM"), leaves=None),
+        "software",
+    ),
+    "a chip passed through to a guest": (
+        machines.QEMU.but(tpm=machines.kernel_tpm("STM ", "ST33")),
+        "discrete",
+    ),
+    "OP-TEE": (
+        Machine(
+            tpm=machines.kernel_tpm("MSFT", "fTPM"),
+            leaves=None,
+            links=machines.driver("ftpm-tee"),
+        ),
+        "firmware",
+    ),
+    "Microsoft's code, nobody knows where": (
+        Machine(tpm=machines.kernel_tpm("MSFT", "xCG fTPM"), leaves=None),
+        "unknown",
+    ),
+    "an unknown maker": (machines.LAPTOP.but(tpm=machines.kernel_tpm("ZZZ", "")), "unknown"),
+    "Google's vTPM above a paravisor": (
+        machines.GCE_SNP.but(commands={DMESG: "[ 1.0] SEV: SNP running at VMPL1.\n"}),
+        "paravisor",
+    ),
+    "Azure, CPUID not allowed, kernel log readable": (
+        machines.AZURE_SNP.but(leaves=None, commands={CVM: None}),
+        "paravisor",
+    ),
+}
+
+
+@pytest.mark.parametrize(("machine", "location"), LOCATIONS.values(), ids=LOCATIONS)
+def test_location(tmp_path, machine: Machine, location: str):
+    assert conclude(machine.evidence(tmp_path)).tpm_location == location
+
+
+def test_chip_in_an_impossible_place(tmp_path):
+    machine = machines.BARE_METAL.but(tpm=machines.kernel_tpm("AMZN", "NitroTPMv1.0"))
+    found = conclude(machine.evidence(tmp_path))
+    assert found.tpm_location == "unknown"
+    assert "hypervisor: TPM_PT_MANUFACTURER" in found.disagreements[0]
+
+
+def test_what_the_cloud_says_counts():
+    source = "cloud metadata service: Azure securityType"
+    said = Evidence(source, "ConfidentialVM", "")
+    plain = Evidence("CPUID 0x1 ECX bit 31", "0", "")
+    assert conclude([said]).tee == "unknown"  # one of two TEEs
+    assert conclude([said, Evidence("/dev/tdx_guest", "present", "")]).tee == "tdx"
+    assert conclude([said, plain]).disagreements != []
+
+
+def test_dmi_alone_decides_nothing(tmp_path):
+    machine = Machine(tpm=None, leaves=None, files={DMI + "sys_vendor": "Google\n"})
+    assert conclude(machine.evidence(tmp_path)).tee == "unknown"
