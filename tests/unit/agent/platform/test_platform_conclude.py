@@ -6,6 +6,7 @@ import platform_machines as machines
 import pytest
 from platform_machines import BOOT, CVM, DMESG, DMI, Machine
 from tpmbench.platform import Evidence, conclude
+from tpmbench.platform.tpm import MAKERS
 
 WHOLE = {
     "GCE SEV-SNP": (machines.GCE_SNP, "sev-snp", "hypervisor", 0),
@@ -235,3 +236,103 @@ def test_what_the_cloud_says_counts():
 def test_dmi_alone_decides_nothing(tmp_path):
     machine = Machine(tpm=None, leaves=None, files={DMI + "sys_vendor": "Google\n"})
     assert conclude(machine.evidence(tmp_path)).tee == "unknown"
+
+
+def told(*observations: tuple[str, str]):
+    return conclude([Evidence(source, value, "") for source, value in observations])
+
+
+KVM = ("CPUID 0x40000000", "KVMKVMKVM")
+LOG = "kernel log: Memory Encryption Features active"
+ISOLATION_LINE = "Hyper-V: Isolation Config: Group A 0x1, Group B "
+
+
+@pytest.mark.parametrize(
+    ("observations", "tee"),
+    [
+        ([("CPUID 0x4000000C", "TDX, paravisor")], "tdx"),
+        ([("systemd-detect-virt --cvm", "sev-snp")], "sev-snp"),
+        ([("systemd-detect-virt --cvm", "sev")], "sev"),
+        ([("systemd-detect-virt --cvm", "tdx")], "tdx"),
+        ([(LOG, "Memory Encryption Features active: Intel TDX")], "tdx"),
+        ([(LOG, "Memory Encryption Features active: TDX")], "tdx"),
+        ([(LOG, "AMD Memory Encryption Features active: SEV SEV-ES"), KVM], "sev"),
+        ([(LOG, "Memory Encryption Features active: AMD SEV"), KVM], "sev"),
+        ([(LOG, "Memory Encryption Features active: AMD SME"), KVM], "unknown"),
+        ([("kernel log: tdx: Guest detected", "tdx: Guest detected")], "tdx"),
+        ([("kernel log: Hyper-V: Isolation Config", ISOLATION_LINE + "0xba2")], "sev-snp"),
+        ([("kernel log: Hyper-V: Isolation Config", ISOLATION_LINE + "0xbe3")], "tdx"),
+        ([("kernel log: Hyper-V: Isolation Config", ISOLATION_LINE + "0x1")], "unknown"),
+        ([("/proc/cpuinfo flags", "hypervisor tdx_guest")], "tdx"),
+        ([("/proc/cpuinfo flags", "sev tdx_host_platform")], "unknown"),
+        ([("/sys/kernel/config/tsm/report", "tdx_guest")], "tdx"),
+        ([("/dev/sev-guest", "present")], "sev-snp"),
+    ],
+)
+def test_what_one_value_tells_of_the_tee(observations, tee):
+    found = told(*observations)
+    assert (found.tee, found.disagreements) == (tee, [])
+
+
+def test_sev_in_the_log_does_not_contradict_snp_but_tdx():
+    line = (LOG, "Memory Encryption Features active: AMD SEV")
+    hyper_v = ("CPUID 0x40000000", "Microsoft Hv")
+    assert told(line, hyper_v, ("CPUID 0x4000000C", "SNP, paravisor")).disagreements == []
+    assert told(line, hyper_v, ("CPUID 0x4000000C", "TDX, paravisor")).tee == "unknown"
+
+
+def test_systemd_that_could_read_the_register_counts():
+    found = told(("MSR 0xC0010131", "SEV SEV-ES SEV-SNP"), ("systemd-detect-virt --cvm", "none"))
+    assert found.tee == "unknown"
+    assert len(found.disagreements) == 1
+
+
+@pytest.mark.parametrize(
+    ("observations", "location"),
+    [
+        ([("TCTI", "swtpm:port=2321"), ("TPM_PT_MANUFACTURER", "ZZZ")], "software"),
+        ([("TCTI", "libtss2-tcti-mssim.so.0:port=1")], "software"),
+        ([("TCTI", "libtpms:/tmp/state")], "software"),
+        ([("TCTI", "device:/dev/tpmrm0")], "unknown"),
+        ([("kernel driver of the TPM", "tpm_ibmvtpm")], "hypervisor"),
+        ([("kernel driver of the TPM", "virtual device without a driver")], "software"),
+        ([("kernel driver of the TPM", "tpm_tis_spi")], "unknown"),
+        (
+            [("TPM_PT_MANUFACTURER", "MSFT"), ("CPUID 0x4000000C", "TDX, paravisor")],
+            "paravisor",
+        ),
+        ([("TPM_PT_MANUFACTURER", "MSFT"), ("CPUID 0x1 ECX bit 31", "0")], "unknown"),
+        ([("TPM_PT_MANUFACTURER", "GOOG"), ("sysfs sev/vmpl", "1")], "paravisor"),
+        ([("sysfs sev/vmpl", "2")], "paravisor"),
+        ([("sysfs sev/vmpl", "0")], "unknown"),
+    ],
+)
+def test_what_values_tell_of_the_tpm(observations, location):
+    found = told(*observations)
+    assert (found.tpm_location, found.disagreements) == (location, [])
+
+
+def test_level_zero_excludes_a_paravisor():
+    svsm = ("kernel driver of the TPM", "tpm-svsm")
+    assert told(svsm).tpm_location == "paravisor"
+    assert told(svsm, ("sysfs sev/vmpl", "0")).tpm_location == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("code", "location"),
+    [
+        *((code, "discrete") for code in ("ATML", "IFX", "NSG", "NSM", "NTC", "NTZ", "SNS")),
+        *((code, "discrete") for code in ("STM", "WEC")),
+        *((code, "firmware") for code in ("AMD", "INTC", "QCOM")),
+        *((code, "hypervisor") for code in ("AMZN", "GOOG")),
+        ("IBM", "software"),
+        ("MSFT", "unknown"),
+    ],
+)
+def test_every_maker(code, location):
+    assert told(("TPM_PT_MANUFACTURER", code)).tpm_location == location
+    assert code in MAKERS
+
+
+def test_no_maker_is_left_untested():
+    assert len(MAKERS) == 16
