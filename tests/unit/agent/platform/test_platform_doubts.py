@@ -11,7 +11,7 @@ import platform_machines as machines
 import pytest
 from tpmbench.platform import Facts, Platform, System, conclude, host_warnings
 
-SCHEMA = json.loads(Path("schema/result.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "schema/result.schema.json").read_text())
 QUIET = System(
     kernel="6.8.0",
     machine="x86_64",

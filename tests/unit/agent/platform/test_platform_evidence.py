@@ -14,7 +14,7 @@ from tpmbench.platform import as_document, conclude
 from tpmbench.platform.cpuid import Registers
 from tpmbench.platform.host import run_command
 
-SCHEMA = json.loads(Path("schema/result.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "schema/result.schema.json").read_text())
 ALL = [
     machines.GCE_SNP,
     machines.GCE_TDX,

@@ -11,7 +11,9 @@ import jsonschema_rs
 import pytest
 from tpmbench.platform import SystemProbe
 
-SCHEMA = json.loads(Path("schema/result.schema.json").read_text())["properties"]["system"]
+SCHEMA = json.loads((Path(__file__).parents[4] / "schema/result.schema.json").read_text())[
+    "properties"
+]["system"]
 V2 = {
     "/proc/self/cgroup": "0::/system.slice/bench.service\n",
     "/proc/self/mountinfo": (
