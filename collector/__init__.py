@@ -1,0 +1,1 @@
+"""The control node's part: reads result documents and renders the report."""

@@ -1,0 +1,160 @@
+"""The command line: ``python -m collector report`` and ``validate``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector import export, render
+from collector.load import Broken, BrokenDocumentError, NoSuchInputError, documents, find, read
+from collector.published import figures as published_figures
+from collector.summarise import Host, summarise
+from collector.text import visible
+from collector.view import SAMPLES_KEPT, Failure, Report, build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+COMPLETE, INCOMPLETE, USAGE = 0, 1, 2
+
+
+class UsageError(ValueError):
+    """What the user asked for cannot be done; the message says why and what to do."""
+
+
+def _failures(path: Path | None) -> list[Failure]:
+    """Reads the playbooks' list of hosts that failed."""
+    if path is None:
+        return []
+    form = 'a JSON list of objects with "host", "stage" and "reason", all text'
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--failures {path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"--failures {path}: must hold {form}") from None
+    names = ("host", "stage", "reason")
+    if not isinstance(given, list) or not all(
+        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
+        for one in given
+    ):
+        raise UsageError(f"--failures {path}: must hold {form}")
+    return [Failure(one["host"], one["stage"], one["reason"]) for one in given]
+
+
+def _write(path: Path, pieces: Iterable[str]) -> None:
+    """Writes a file so that a reader sees either the old one or the whole new one."""
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(pieces)
+    beside.replace(path)
+
+
+def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> list[Path]:
+    files: dict[str, Iterable[str]] = {
+        "index.html": (render.html(report),),
+        "report.md": (render.markdown(report),),
+        "report.txt": (render.plain(report),),
+        "results.csv": export.csv_lines(hosts),
+        "results.ndjson": export.ndjson_lines(hosts),
+        "metrics.prom": (export.prometheus(hosts, report.failures, len(report.broken)),),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, pieces in files.items():
+            _write(folder / name, pieces)
+    except OSError as error:
+        raise UsageError(
+            f"--output {folder}: cannot be written: {error.strerror}. Name a folder of yours."
+        ) from None
+    return [folder / name for name in files]
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    failures = _failures(arguments.failures)
+    paths = find(arguments.results)
+    if not paths and not failures:
+        named = ", ".join(str(path) for path in arguments.results)
+        raise UsageError(f"no result document in {named}. Measure first, or name another folder.")
+    hosts: list[Host] = []
+    broken: list[Broken] = []
+    for loaded in documents(paths):
+        if isinstance(loaded, Broken):
+            broken.append(loaded)
+        else:
+            hosts.append(summarise(loaded, keep_samples=len(paths) <= SAMPLES_KEPT))
+    hosts.sort(key=lambda host: host.key)
+    report = build(hosts, broken, failures, published_figures())
+    written = _write_all(arguments.output, report, hosts)
+    sys.stdout.write(render.summary(report))
+    sys.stdout.writelines(f"{visible(str(path))}\n" for path in written)
+    return COMPLETE if report.complete else INCOMPLETE
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    status = COMPLETE
+    for path in arguments.files:
+        try:
+            read(path)
+        except BrokenDocumentError as error:
+            more = f" (and {error.others} more)" if error.others else ""
+            sys.stdout.write(visible(f"{path}: broken: {error}{more}") + "\n")
+            status = INCOMPLETE
+        else:
+            sys.stdout.write(visible(f"{path}: valid") + "\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m collector",
+        description="Reads result documents of tpm-tls-bench and reports on all of them.",
+        epilog="Exit status: 0 done; 1 a document was left out or is broken, or a host failed "
+        "(the report is written and says so); 2 wrong usage.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    report = commands.add_parser("report", help="write one report on any number of runs and hosts")
+    report.add_argument(
+        "results",
+        nargs="+",
+        type=Path,
+        metavar="RESULTS",
+        help="result documents, or folders that are searched for them (*.json)",
+    )
+    report.add_argument(
+        "--output", type=Path, default=Path("report"), metavar="DIR", help="default: report/"
+    )
+    report.add_argument(
+        "--failures",
+        type=Path,
+        metavar="FILE",
+        help='hosts that could not be measured: JSON [{"host", "stage", "reason"}]',
+    )
+    report.set_defaults(run=_report)
+    validate = commands.add_parser("validate", help="check result documents, one line for each")
+    validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    validate.set_defaults(run=_validate)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit status."""
+    arguments = _parser().parse_args(argv)
+    # A path or a host's text may hold what the terminal's encoding has not.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except (UsageError, NoSuchInputError) as error:
+        sys.stderr.write(f"collector: {visible(str(error))}\n")
+        return USAGE
+    except BrokenPipeError:
+        # The reader of the summary went away; the files are written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COMPLETE
+    return status

@@ -1,0 +1,78 @@
+"""Human names of what a result document names, and the order in which things are shown.
+
+Everything here is data. A name that is not in a table is shown as it stands in
+the document, after the known ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCENARIOS: Mapping[str, str] = {
+    "raw-signing": "Signing alone, no TLS",
+    "loaded-transport": "Signing beside a loaded object",
+    "handshake-new": "New connection per request",
+    "handshake-resumed": "Resumed connection per request",
+    "connection-reused": "One connection, many requests",
+}
+
+ARMS: Mapping[str, str] = {
+    "tpm-persistent": "TPM key",
+    "tpm-transient": "TPM key, transient",
+    "software": "software key",
+    "software-native": "software key, native",
+    "floor": "bare TPM command",
+    "nothing-loaded": "nothing loaded",
+    "same-transport": "same transport",
+    "other-transport": "other transport",
+}
+
+CURVES: Mapping[str, str] = {"p256": "P-256", "p384": "P-384", "p521": "P-521"}
+
+TEES: Mapping[str, str] = {
+    "sev-snp": "AMD SEV-SNP",
+    "sev": "AMD SEV",
+    "tdx": "Intel TDX",
+    "none": "none",
+    "unknown": "unknown",
+}
+
+TPM_LOCATIONS: Mapping[str, str] = {
+    "hypervisor": "hypervisor",
+    "paravisor": "paravisor or SVSM",
+    "discrete": "discrete chip",
+    "firmware": "firmware",
+    "software": "software TPM",
+    "unknown": "unknown place",
+}
+
+RESOURCE_MANAGERS: Mapping[str, str] = {
+    "kernel": "kernel",
+    "tabrmd": "tpm2-abrmd",
+    "none": "none",
+    "unknown": "unknown",
+}
+
+
+def title(table: Mapping[str, str], name: str) -> str:
+    """Returns the human name of ``name``, or ``name`` itself when the table has none."""
+    return table.get(name, name)
+
+
+def curve_title(curve: str | None) -> str:
+    """Returns the curve's usual spelling, or an empty string for a scenario without a curve."""
+    return "" if curve is None else title(CURVES, curve)
+
+
+def rank(table: Mapping[str, str], name: str) -> tuple[int, str]:
+    """Returns a sort key: the table's order first, names it does not have after it."""
+    order = list(table)
+    return (order.index(name) if name in table else len(order), name)
+
+
+def scenario_rank(name: str, curve: str | None) -> tuple[tuple[int, str], tuple[int, str]]:
+    """Returns the sort key of a scenario on a curve."""
+    return (rank(SCENARIOS, name), rank(CURVES, curve or ""))

@@ -1,0 +1,274 @@
+"""Finds result documents, reads them one at a time, and says exactly what is wrong with a bad one.
+
+A document is accepted when it is UTF-8 JSON without duplicate member names,
+holds only numbers and text that can be computed with and written out again,
+satisfies ``schema/result.schema.json``, and agrees with itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema_rs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SCHEMA_FILE = Path(__file__).resolve().parent.parent / "schema" / "result.schema.json"
+SIDECARS = frozenset({"status.json", "failures.json"})
+# Far above the largest real document (a few megabytes); keeps one bad file from filling the memory.
+MAX_BYTES = 64 * 2**20
+# The largest integer that a double holds exactly; 104 days as nanoseconds.
+MAX_NUMBER = 2**53
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Document = dict[str, Any]
+
+
+class BrokenDocumentError(ValueError):
+    """A file that is not a usable result document.
+
+    Attributes:
+        pointer: Where in the document (RFC 6901); empty for the whole of it.
+        problem: What is wrong there, as one sentence.
+        others: How many further faults the document has.
+    """
+
+    def __init__(self, pointer: str, problem: str, others: int = 0) -> None:
+        self.pointer = pointer
+        self.problem = problem
+        self.others = others
+        super().__init__(f"{pointer or '(whole document)'}: {problem}")
+
+
+class NoSuchInputError(ValueError):
+    """A path given by the user does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A document that was accepted, and the file it came from."""
+
+    path: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A file that was left out, where in it the fault is, and what it is."""
+
+    path: str
+    pointer: str
+    problem: str
+
+
+@functools.cache
+def expected_schema() -> str:
+    """Returns the value that a document's ``schema`` member must have."""
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    return str(schema["properties"]["schema"]["const"])
+
+
+@functools.cache
+def _validator() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def find(inputs: Iterable[Path]) -> list[Path]:
+    """Lists the files to read, sorted, each once.
+
+    Args:
+        inputs: Files, taken as they are, and directories, searched for ``*.json``
+            except hidden files and the sidecars that the playbooks write.
+
+    Raises:
+        NoSuchInputError: A path does not exist.
+    """
+    found: dict[str, Path] = {}
+    for given in inputs:
+        if given.is_dir():
+            paths = [
+                Path(folder) / name
+                for folder, _, names in os.walk(given)
+                for name in names
+                if name.endswith(".json") and not name.startswith(".") and name not in SIDECARS
+            ]
+        elif given.exists():
+            paths = [given]
+        else:
+            raise NoSuchInputError(f"{given}: no such file or directory")
+        for path in paths:
+            real = os.path.realpath(path)
+            # One name per file whatever the order of the arguments, so that reports are the same.
+            if real not in found or path.as_posix() < found[real].as_posix():
+                found[real] = path
+    return sorted(found.values(), key=lambda path: path.as_posix())
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BrokenDocumentError("", f"the member {twice[:60]!r} stands twice in one object")
+    return members
+
+
+def _parse(content: bytes) -> Any:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BrokenDocumentError("", f"not UTF-8 at byte {error.start}") from None
+    try:
+        return json.loads(text, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BrokenDocumentError("", f"not JSON: {error.msg} at {where}") from None
+    except RecursionError:
+        raise BrokenDocumentError("", "nested too deeply") from None
+    except BrokenDocumentError:
+        raise
+    except ValueError:
+        # CPython's limit on the digits of an integer.
+        raise BrokenDocumentError("", "a number has thousands of digits") from None
+
+
+def _unusable(value: Any) -> str | None:
+    """Says why a scalar cannot be used, or returns None."""
+    if isinstance(value, str):
+        return "text with half a surrogate pair" if _SURROGATE.search(value) else None
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN is not a number"
+    if isinstance(value, (int, float)) and abs(value) > MAX_NUMBER:
+        return f"a number beyond {MAX_NUMBER} (2^53)"
+    return None
+
+
+def _check_scalars(root: Any) -> None:
+    """Walks the document with a list, not by recursion, so that depth cannot end the program."""
+    todo: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
+    while todo:
+        path, value = todo.pop()
+        if isinstance(value, dict):
+            for name in value:
+                if _SURROGATE.search(name):
+                    raise BrokenDocumentError(_pointer(path), "a member name with half a surrogate")
+            todo.extend(((*path, name), member) for name, member in value.items())
+        elif isinstance(value, list):
+            for index, member in enumerate(value):
+                if isinstance(member, (dict, list)):
+                    todo.append(((*path, index), member))
+                elif (problem := _unusable(member)) is not None:
+                    raise BrokenDocumentError(_pointer((*path, index)), problem)
+        elif (problem := _unusable(value)) is not None:
+            raise BrokenDocumentError(_pointer(path), problem)
+
+
+def _check_schema(document: Any) -> None:
+    if isinstance(document, dict) and "schema" in document:
+        found = document["schema"]
+        if found != expected_schema():
+            shown = json.dumps(found)[:80]
+            problem = f"is {shown}, and this collector reads {json.dumps(expected_schema())}"
+            raise BrokenDocumentError("/schema", problem)
+    try:
+        if _validator().is_valid(document):
+            return
+        faults = sorted(
+            (_pointer(error.instance_path), error.message)
+            for error in _validator().iter_errors(document)
+        )
+    except (ValueError, RecursionError):
+        raise BrokenDocumentError("", "nested too deeply") from None
+    pointer, message = faults[0]
+    shown = message if len(message) <= 240 else message[:120] + " … " + message[-100:]
+    raise BrokenDocumentError(pointer, shown, len(faults) - 1)
+
+
+def _check_sense(document: Document) -> None:
+    """Checks what the schema cannot express."""
+    for name in ("started_at", "finished_at"):
+        try:
+            time.strptime(document[name], "%Y-%m-%dT%H:%M:%SZ")
+        except ValueError:
+            raise BrokenDocumentError(f"/{name}", "no such date or time") from None
+    seen: set[tuple[str, str | None]] = set()
+    for number, scenario in enumerate(document["scenarios"]):
+        at = f"/scenarios/{number}"
+        key = (scenario["name"], scenario["curve"])
+        if key in seen:
+            raise BrokenDocumentError(at, "a second entry for the same scenario and curve")
+        seen.add(key)
+        arms: set[str] = set()
+        for index, arm in enumerate(scenario["arms"]):
+            if arm["name"] in arms:
+                raise BrokenDocumentError(f"{at}/arms/{index}", "a second arm of the same name")
+            arms.add(arm["name"])
+            if arm["resubmitted"] and max(arm["resubmitted"]) >= len(arm["samples_ns"]):
+                problem = "an index beyond the end of samples_ns"
+                raise BrokenDocumentError(f"{at}/arms/{index}/resubmitted", problem)
+
+
+def parse(content: bytes) -> Document:
+    """Turns a file's bytes into a document.
+
+    Raises:
+        BrokenDocumentError: It is not a usable result document.
+    """
+    document = _parse(content)
+    _check_scalars(document)
+    _check_schema(document)
+    _check_sense(document)
+    accepted: Document = document
+    return accepted
+
+
+def read(path: Path) -> Document:
+    """Reads one file.
+
+    Raises:
+        BrokenDocumentError: It cannot be read, or is not a usable result document.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BrokenDocumentError("", f"cannot be read: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise BrokenDocumentError("", f"larger than {MAX_BYTES // 2**20} MiB")
+    return parse(content)
+
+
+def documents(paths: Iterable[Path]) -> Iterator[Loaded | Broken]:
+    """Reads the files one after another, holding one document at a time.
+
+    Of several documents with the same run and host the first, by path, counts; the
+    others are broken.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    for path in paths:
+        name = path.as_posix()
+        try:
+            document = read(path)
+        except BrokenDocumentError as error:
+            more = f" (and {error.others} more)" if error.others else ""
+            yield Broken(name, error.pointer, error.problem + more)
+            continue
+        key = (document["run_id"], document["host"])
+        if key in seen:
+            yield Broken(name, "/run_id", f"the same run and host as {seen[key]}")
+            continue
+        seen[key] = name
+        yield Loaded(name, document)

@@ -1,0 +1,68 @@
+"""An arm's samples while its document is at hand."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from collector.stats import SEED, Floats, Interval, bootstrap_medians, percentile_interval
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One arm's samples, with what the claims need of its counts.
+
+    Attributes:
+        arm: The arm's name.
+        ordered: Durations in nanoseconds, ascending.
+        label: Names the arm within everything that was measured; seeds its bootstrap.
+        signatures: The counts of signatures that are known, in the document's order.
+        resumed: Connections resumed; None without connections.
+    """
+
+    arm: str
+    ordered: Floats
+    label: str
+    signatures: tuple[int, ...]
+    resumed: int | None
+
+    @classmethod
+    def of(cls, arm: dict[str, Any], label: str) -> Sample:
+        """Takes an arm out of a document."""
+        counts = arm["signatures"]
+        known = (counts["signer"], counts["transport"], counts["peer"])
+        return cls(
+            arm=arm["name"],
+            ordered=np.sort(np.array(arm["samples_ns"], dtype=np.float64)),
+            label=label,
+            signatures=tuple(count for count in known if count is not None),
+            resumed=arm["resumed"],
+        )
+
+    @functools.cached_property
+    def median(self) -> float:
+        """The median, in nanoseconds."""
+        return float(np.median(self.ordered))
+
+    @functools.cached_property
+    def draws(self) -> Floats:
+        """Bootstrap draws of the median, in nanoseconds; the same for the same label."""
+        rng = np.random.default_rng([SEED, zlib.crc32(self.label.encode())])
+        return bootstrap_medians(self.ordered, rng)
+
+
+def ratio_of_medians(numerator: Sample, denominator: Sample) -> Interval | None:
+    """The ratio of two medians with its 95 % interval from resampling the samples of each.
+
+    Returns:
+        None where either has no samples, or where the denominator can be 0.
+    """
+    if not len(numerator.ordered) or not len(denominator.ordered) or denominator.ordered[0] <= 0:
+        return None
+    return percentile_interval(
+        numerator.median / denominator.median, numerator.draws / denominator.draws
+    )

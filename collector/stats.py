@@ -1,0 +1,154 @@
+"""Statistics within one host.
+
+Quantiles are numpy's default, ``method="linear"`` (Hyndman and Fan 1996, type 7).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Floats = npt.NDArray[np.float64]
+
+DRAWS = 2000
+SEED = 20240612
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and its 95 % interval, whose ends are None where there are too few values."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What is kept of one arm's samples. Durations in nanoseconds.
+
+    Attributes:
+        n: How many samples.
+        median: The median with its exact 95 % order-statistic interval.
+        q1: First quartile.
+        q3: Third quartile.
+        p95: 95th percentile.
+        p99: 99th percentile.
+        minimum: Shortest sample.
+        maximum: Longest sample.
+        mean: Arithmetic mean.
+        stddev: Standard deviation with n - 1; None for one sample.
+        error: BenchmarkDotNet's Error; None for one sample.
+        rate_per_s: n divided by the sum of the samples, per second; None when the sum is 0.
+    """
+
+    n: int
+    median: Interval
+    q1: float
+    q3: float
+    p95: float
+    p99: float
+    minimum: float
+    maximum: float
+    mean: float
+    stddev: float | None
+    error: float | None
+    rate_per_s: float | None
+
+
+@functools.lru_cache(maxsize=4096)
+def median_ranks(n: int, confidence: float = 0.95) -> tuple[int, int] | None:
+    """Ranks, from 1, of the order statistics that bound the median.
+
+    The interval [x(k), x(n+1-k)] holds the median of any continuous distribution with
+    probability 1 - 2 P(B <= k - 1), B binomial(n, 1/2). k is the largest rank for which
+    this is at least ``confidence`` (David and Nagaraja, Order Statistics, 7.1).
+
+    Returns:
+        The two ranks, or None where even the extremes do not reach the confidence (n < 6 at 95 %).
+    """
+    tail = (1 - confidence) / 2
+    k = 0
+    while k < n // 2 and float(special.bdtr(k, n, 0.5)) <= tail:
+        k += 1
+    return (k, n + 1 - k) if k else None
+
+
+def median_interval(ordered: Floats) -> Interval:
+    """Median of ascending values with its distribution-free 95 % interval, in their unit."""
+    ranks = median_ranks(len(ordered))
+    value = float(np.median(ordered))
+    if ranks is None:
+        return Interval(value, None, None)
+    return Interval(value, float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))
+
+
+@functools.lru_cache(maxsize=4096)
+def student_t(probability: float, freedom: int) -> float:
+    """Quantile of Student's t with ``freedom`` degrees of freedom."""
+    return float(special.stdtrit(freedom, probability))
+
+
+def error_of_mean(stddev: float, n: int) -> float:
+    """BenchmarkDotNet's Error: half of the 99.9 % confidence interval of the mean.
+
+    t(0.9995, n - 1) * stddev / sqrt(n), in the unit of ``stddev``; n at least 2.
+    """
+    return student_t(0.9995, n - 1) * stddev / math.sqrt(n)
+
+
+def describe(ordered: Floats) -> Distribution:
+    """Summarises samples in nanoseconds, ascending, at least one."""
+    n = len(ordered)
+    q1, q3, p95, p99 = (float(q) for q in np.quantile(ordered, [0.25, 0.75, 0.95, 0.99]))
+    stddev = float(np.std(ordered, ddof=1)) if n > 1 else None
+    total = float(np.sum(ordered))
+    return Distribution(
+        n=n,
+        median=median_interval(ordered),
+        q1=q1,
+        q3=q3,
+        p95=p95,
+        p99=p99,
+        minimum=float(ordered[0]),
+        maximum=float(ordered[-1]),
+        mean=total / n,
+        stddev=stddev,
+        error=None if stddev is None else error_of_mean(stddev, n),
+        rate_per_s=n * 1e9 / total if total > 0 else None,
+    )
+
+
+def bootstrap_medians(ordered: Floats, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
+    """Medians of ``draws`` bootstrap resamples of ascending values, drawn without resampling.
+
+    The k-th smallest of n values drawn with replacement is x(ceil(n U)), U the k-th
+    smallest of n uniform numbers, which is Beta(k, n + 1 - k); so one such number
+    replaces n. With n even the lower middle one is, given the upper one v, the largest
+    of k uniform numbers below v, that is v W^(1/k).
+
+    Returns:
+        Array of shape (draws,), in the unit of the values.
+    """
+    n = len(ordered)
+    k = (n + 1) // 2
+    if n % 2:
+        return ordered[_rank(rng.beta(k, n + 1 - k, draws), n)]
+    upper = rng.beta(k + 1, n - k, draws)
+    lower = upper * rng.random(draws) ** (1 / k)
+    return (ordered[_rank(lower, n)] + ordered[_rank(upper, n)]) / 2
+
+
+def _rank(uniform: Floats, n: int) -> npt.NDArray[np.intp]:
+    return np.minimum((uniform * n).astype(np.intp), n - 1)
+
+
+def percentile_interval(value: float, draws: Floats) -> Interval:
+    """The estimate with the 2.5th and 97.5th percentiles of its bootstrap draws."""
+    low, high = (float(q) for q in np.quantile(draws, [0.025, 0.975]))
+    return Interval(value, low, high)

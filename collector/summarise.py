@@ -1,0 +1,186 @@
+"""One document in, one host's summary out; the samples are let go.
+
+What needs the samples themselves (intervals of ratios, verdicts on claims) is worked
+out here, so that a fleet of any size fits in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from collector import labels, verdicts
+from collector.ratios import Ratio, ratios
+from collector.sample import Sample
+from collector.stats import Distribution, Floats, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from collector.load import Document, Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way of holding the key within a scenario.
+
+    Attributes:
+        name: Its name in the document.
+        durations: Statistics of its samples; None where it has none.
+        samples: The samples in nanoseconds, ascending; None in a large fleet, or without any.
+        warmup: How many samples were taken beforehand and kept apart.
+        signer: Signatures, as the signer counted them; None where it could not see them.
+        transport: Signatures, as counted on the TPM's transport.
+        peer: Signatures, as the peer counted them.
+        resumed: Connections that the server saw resumed.
+        resubmitted: Samples in which the TPM asked for a command again.
+        tpm_commands: All TPM commands in the untimed pass.
+    """
+
+    name: str
+    durations: Distribution | None
+    samples: Floats | None
+    warmup: int
+    signer: int | None
+    transport: int | None
+    peer: int | None
+    resumed: int | None
+    resubmitted: int
+    tpm_commands: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question on one curve, with the arms that answered it and those that could not."""
+
+    name: str
+    curve: str | None
+    status: str
+    reason: str | None
+    unit: str
+    arms: tuple[Arm, ...]
+    absent: tuple[tuple[str, str], ...]
+    ratios: tuple[Ratio, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning of the agent: its code, what was seen, and what to do."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What is kept of one document.
+
+    ``document`` holds everything but the scenarios and the warnings.
+    """
+
+    run_id: str
+    host: str
+    path: str
+    finished_at: str
+    document: Document
+    scenarios: tuple[Scenario, ...]
+    warnings: tuple[Warned, ...]
+    findings: tuple[verdicts.Finding, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The host and the run, which together are unique in a report."""
+        return (self.host, self.run_id)
+
+    @property
+    def tee(self) -> str:
+        """The trusted execution environment, as the document names it."""
+        return str(self.document["platform"]["tee"])
+
+    @property
+    def tpm_location(self) -> str:
+        """Where the TPM lives, as the document names it."""
+        return str(self.document["platform"]["tpm_location"])
+
+    @property
+    def emulated(self) -> bool:
+        """True where the figures say nothing about hardware: a software TPM, or a slowed device."""
+        return self.tpm_location == "software" or bool(self.document["tpm"]["simulated_device"])
+
+
+def _arm(arm: dict[str, Any], sample: Sample, *, keep_samples: bool) -> Arm:
+    some = len(sample.ordered) > 0
+    return Arm(
+        name=arm["name"],
+        durations=describe(sample.ordered) if some else None,
+        samples=sample.ordered if some and keep_samples else None,
+        warmup=len(arm["warmup_ns"]),
+        signer=arm["signatures"]["signer"],
+        transport=arm["signatures"]["transport"],
+        peer=arm["signatures"]["peer"],
+        resumed=arm["resumed"],
+        resubmitted=len(arm["resubmitted"]),
+        tpm_commands=arm["tpm_commands"],
+    )
+
+
+def _scenario(
+    scenario: dict[str, Any], samples: Sequence[Sample], *, keep_samples: bool
+) -> Scenario:
+    arms = [
+        _arm(arm, sample, keep_samples=keep_samples)
+        for arm, sample in zip(scenario["arms"], samples, strict=True)
+    ]
+    # Only a valid scenario's figures may be compared with one another.
+    usable = {sample.arm: sample for sample in samples} if scenario["status"] == "valid" else {}
+    return Scenario(
+        name=scenario["name"],
+        curve=scenario["curve"],
+        status=scenario["status"],
+        reason=scenario["reason"],
+        unit=scenario["unit"],
+        arms=tuple(sorted(arms, key=lambda arm: labels.rank(labels.ARMS, arm.name))),
+        absent=tuple(sorted((gone["name"], gone["reason"]) for gone in scenario["absent_arms"])),
+        ratios=ratios(usable),
+    )
+
+
+def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
+    """Summarises an accepted document.
+
+    Args:
+        loaded: The document and the file it came from.
+        keep_samples: Whether to keep the samples too, to draw each of them.
+    """
+    document = loaded.document
+    identity = f"{document['run_id']}/{document['host']}"
+    scenarios = []
+    at_hand: verdicts.Samples = {}
+    not_valid: verdicts.Reasons = {}
+    for scenario in document["scenarios"]:
+        name, curve = scenario["name"], scenario["curve"]
+        samples = [
+            Sample.of(arm, f"{identity}/{name}/{curve}/{arm['name']}") for arm in scenario["arms"]
+        ]
+        scenarios.append(_scenario(scenario, samples, keep_samples=keep_samples))
+        if scenario["status"] == "valid":
+            at_hand.update({(name, sample.arm, curve): sample for sample in samples})
+            for gone in scenario["absent_arms"]:
+                not_valid[name, gone["name"], curve] = gone["reason"]
+        else:
+            not_valid[name, None, curve] = f"{scenario['status']}: {scenario['reason']}"
+    return Host(
+        run_id=document["run_id"],
+        host=document["host"],
+        path=loaded.path,
+        finished_at=document["finished_at"],
+        document={k: v for k, v in document.items() if k not in {"scenarios", "warnings"}},
+        scenarios=tuple(
+            sorted(scenarios, key=lambda found: labels.scenario_rank(found.name, found.curve))
+        ),
+        warnings=tuple(
+            Warned(seen["code"], seen["message"], seen["remedy"]) for seen in document["warnings"]
+        ),
+        findings=verdicts.findings(at_hand, not_valid, document["keys"]),
+    )
