@@ -1,0 +1,162 @@
+"""The client's side of the TLS scenarios, and its hold on the server process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tpmbench import pki
+from tpmbench.outcome import BenchError
+from tpmbench.server import REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cryptography import x509
+
+_WORKERS = 24  # connections that can be open at once
+
+
+class Peer:
+    """The server process, and the CA that both sides trust.
+
+    Args:
+        process: the running server.
+        authority: issues this scenario's certificates.
+        port: the server's port on loopback.
+        timeout: seconds that a silent connection may take.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[str], authority: pki.Authority, port: int, timeout: float
+    ) -> None:
+        self._process = process
+        self.authority = authority
+        self.port = port
+        self.timeout = timeout
+
+    def tallies(self) -> dict[str, dict[str, int]]:
+        """Ask the server what it has counted since the last time.
+
+        Raises:
+            BenchError: the server is gone.
+        """
+        assert self._process.stdin is not None  # noqa: S101  # opened as pipes below
+        assert self._process.stdout is not None  # noqa: S101
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise BenchError("the TLS server process ended early; run it again")
+        tallies: dict[str, dict[str, int]] = json.loads(answer)
+        return tallies
+
+    def context(self) -> ssl.SSLContext:
+        """Return a client context for TLS 1.3 that trusts the CA and has no key yet."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(cadata=pki.pem(self.authority.certificate).decode())
+        return context
+
+    def connect(
+        self, context: ssl.SSLContext, session: ssl.SSLSession | None
+    ) -> tuple[ssl.SSLSocket, int]:
+        """Open a connection and get the first response byte over it.
+
+        In TLS 1.3 the server's verdict on the client's certificate arrives with the first
+        read (RFC 8446, 4.4.4 and 2), so the span ends there and not with the handshake call.
+
+        Returns:
+            The connection, and the nanoseconds from before ``connect()`` to the first byte.
+
+        Raises:
+            OSError: the connection failed; :class:`ssl.SSLError` where TLS did.
+        """
+        connection = socket.socket(socket.AF_INET)
+        try:
+            connection.settimeout(self.timeout)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            started = time.perf_counter_ns()
+            connection.connect(("127.0.0.1", self.port))
+            tls = context.wrap_socket(connection, server_hostname=pki.SERVER_NAME, session=session)
+        except BaseException:
+            connection.close()
+            raise
+        try:
+            answer = exchange(tls)
+            duration = time.perf_counter_ns() - started
+        except BaseException:
+            tls.close()
+            raise
+        if not answer:
+            tls.close()
+            raise ConnectionError("the server closed the connection without an answer")
+        return tls, duration
+
+
+def exchange(tls: ssl.SSLSocket) -> bytes:
+    """Send one request and return the first of the response."""
+    tls.send(REQUEST)
+    return tls.recv(4096)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """Return the name under which the server counts a client certificate."""
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+@contextlib.contextmanager
+def serving(directory: Path, timeout: float) -> Iterator[Peer]:
+    """Run a server process for the time of the block.
+
+    Args:
+        directory: private directory for the server's throwaway key.
+        timeout: seconds that a silent connection may take.
+
+    Raises:
+        BenchError: it did not start.
+    """
+    authority = pki.Authority()
+    key = ec.generate_private_key(ec.SECP256R1())
+    bundle = directory / "server.pem"
+    bundle.write_bytes(pki.private_pem(key) + pki.pem(authority.issue("server", key.public_key())))
+    settings = {
+        "authority": pki.pem(authority.certificate).decode(),
+        "certificate": str(bundle),
+        "timeout": timeout,
+        "workers": _WORKERS,
+    }
+    source = str(Path(__file__).resolve().parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tpmbench.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": source},
+        start_new_session=True,  # Ctrl-C is for the agent, which ends the server itself
+        text=True,
+    )
+    try:
+        assert process.stdin is not None  # noqa: S101
+        assert process.stdout is not None  # noqa: S101
+        process.stdin.write(json.dumps(settings) + "\n")
+        process.stdin.flush()
+        port = process.stdout.readline().strip()
+        if not port:
+            raise BenchError("the TLS server process did not start; see its message above")
+        yield Peer(process, authority, int(port), timeout)
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            process.communicate(timeout=5)

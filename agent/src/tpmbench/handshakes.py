@@ -1,0 +1,222 @@
+"""The scenarios over TLS: ``handshake-new``, ``handshake-resumed``, ``connection-reused``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import tpmtls
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tpmbench import pki
+from tpmbench.client import Peer, exchange, fingerprint, serving
+from tpmbench.counting import CountingSigner
+from tpmbench.measuring import Counts, measure
+from tpmbench.signing import SoftwareSigner
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from cryptography import x509
+    from tpmtls import Transport
+
+    from tpmbench.context import Bench
+
+_IDLE = 60.0  # seconds; an arm's connection is idle while the others have their turns
+
+
+class Tallies:
+    """What the server has counted, asked for once and shared out to the arms."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def reset(self, certificate: str) -> None:
+        """Forget what one certificate did so far."""
+        self._fetch()
+        self._counts.pop(certificate, None)
+
+    def of(self, certificate: str) -> dict[str, int]:
+        """Return what one certificate did since the reset."""
+        self._fetch()
+        return self._counts.get(certificate, {})
+
+    def failures(self) -> int:
+        """Return how many handshakes failed, whoever's they were."""
+        return self._counts.get("", {}).get("failed", 0)
+
+    def _fetch(self) -> None:
+        for certificate, tally in self._peer.tallies().items():
+            known = self._counts.setdefault(certificate, {})
+            for what, count in tally.items():
+                known[what] = known.get(what, 0) + count
+
+
+class ConnectionArm:
+    """Connects with a client certificate, in one of three ways.
+
+    Args:
+        name: the arm's name.
+        peer: the server.
+        tallies: the server's counts.
+        context: the client context with the key in it.
+        certificate: the client certificate.
+        signer: counts signatures; None where OpenSSL itself holds the key.
+        transport: what the key signs over, for a key in the TPM.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        peer: Peer,
+        tallies: Tallies,
+        context: ssl.SSLContext,
+        certificate: x509.Certificate,
+        signer: CountingSigner | None,
+        transport: Transport | None,
+    ) -> None:
+        self.name = name
+        self.transport = transport
+        self.ready = contextlib.nullcontext
+        self._peer = peer
+        self._tallies = tallies
+        self._context = context
+        self._certificate = fingerprint(certificate)
+        self._signer = signer
+
+    def begin(self) -> None:
+        """Set the counters to zero."""
+        self._tallies.reset(self._certificate)
+        if self._signer:
+            self._signer.count = 0
+
+    def sample(self) -> int:
+        """Make a connection without a session and return how long it took, in nanoseconds."""
+        connection, duration = self._peer.connect(self._context, None)
+        connection.close()
+        return duration
+
+    def resubmissions(self) -> int:
+        """Return how often the TPM has asked for a command again."""
+        return self.transport.resubmissions if self.transport else 0
+
+    def counts(self) -> Counts:
+        """Return what signer and server counted."""
+        tally = self._tallies.of(self._certificate)
+        failures = self._tallies.failures()
+        resumed = tally.get("resumed", 0)
+        return Counts(
+            self._signer.count if self._signer else None,
+            tally.get("full", 0),
+            resumed,
+            fault=f"the server saw {failures} failed handshakes"
+            if failures
+            else self._doubt(resumed),
+        )
+
+    def _doubt(self, resumed: int) -> str | None:
+        return f"{resumed} connections were resumed, unasked" if resumed else None
+
+
+class ResumingArm(ConnectionArm):
+    """Resumes the session of the connection before."""
+
+    _session: ssl.SSLSession | None = None
+
+    def begin(self) -> None:
+        """Start without a session."""
+        super().begin()
+        self._session = None
+
+    def sample(self) -> int:
+        """Make a connection that resumes, and return how long it took, in nanoseconds."""
+        connection, duration = self._peer.connect(self._context, self._session)
+        self._session = connection.session
+        connection.close()
+        return duration
+
+    def _doubt(self, resumed: int) -> str | None:
+        return None if resumed else "no connection was resumed"
+
+
+class ReusingArm(ConnectionArm):
+    """Sends every request over one connection."""
+
+    _connection: ssl.SSLSocket | None = None
+    _setup: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        """Open a fresh connection."""
+        self._close()
+        super().begin()
+        self._open()
+
+    def sample(self) -> int:
+        """Send a request over the open connection and return the nanoseconds to its answer."""
+        connection = self._connection or self._open()
+        started = time.perf_counter_ns()
+        exchange(connection)
+        return time.perf_counter_ns() - started
+
+    def counts(self) -> Counts:
+        """Close the connection and return the counts."""
+        self._close()
+        counts = super().counts()
+        return Counts(counts.signer, counts.peer, counts.resumed, self._setup, counts.fault)
+
+    def _open(self) -> ssl.SSLSocket:
+        self._connection, duration = self._peer.connect(self._context, None)
+        self._setup = (duration,)
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+
+def _scenario(name: str, unit: str, kind: type[ConnectionArm]) -> Callable[[Bench], dict[str, Any]]:
+    def run(bench: Bench) -> dict[str, Any]:
+        with serving(bench.directory, max(_IDLE, 2 * bench.settings.deadline)) as peer:
+            return measure(
+                name,
+                bench.curve.name,
+                unit,
+                _arms(bench, peer, kind),
+                bench.settings.connections,
+                bench.settings,
+                bench.order,
+                bench.watch,
+            )
+
+    return run
+
+
+def _arms(bench: Bench, peer: Peer, kind: type[ConnectionArm]) -> list[ConnectionArm]:
+    tallies = Tallies(peer)
+    arms = []
+    for name, signer, transport in (
+        ("tpm-persistent", CountingSigner(bench.key), bench.key.transport),
+        ("software", CountingSigner(SoftwareSigner(bench.curve)), None),
+    ):
+        certificate = peer.authority.issue(name, signer.public_key)
+        context = peer.context()
+        tpmtls.load_signer(context, signer, [certificate])
+        arms.append(kind(name, peer, tallies, context, certificate, signer, transport))
+    key = ec.generate_private_key(bench.curve.curve())
+    certificate = peer.authority.issue("software-native", key.public_key())
+    context = peer.context()
+    bundle = bench.directory / "client.pem"
+    bundle.write_bytes(pki.private_pem(key) + pki.pem(certificate))
+    context.load_cert_chain(bundle)
+    bundle.unlink()
+    arms.append(kind("software-native", peer, tallies, context, certificate, None, None))
+    return arms
+
+
+handshake_new = _scenario("handshake-new", "connection", ConnectionArm)
+handshake_resumed = _scenario("handshake-resumed", "connection", ResumingArm)
+connection_reused = _scenario("connection-reused", "request", ReusingArm)

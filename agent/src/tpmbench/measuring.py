@@ -1,0 +1,197 @@
+"""From arms to a scenario of the result document: timed, counted, checked."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tpmtls.errors import TpmError
+
+from tpmbench.counting import counted
+from tpmbench.sampling import Arm, Plan, Watch, interleave
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Sequence
+    from random import Random
+
+    from tpmtls import Transport
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, as the result document's ``settings`` keep it."""
+
+    signatures: int
+    connections: int
+    warmup: int
+    block: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What an arm did since it began, counted in two of the three places.
+
+    Attributes:
+        signer: calls of the key's sign operation; None where they cannot be seen.
+        peer: signatures that verified with the arm's public key.
+        resumed: connections resumed, by the server's word; None without connections.
+        setup_ns: connections opened and not timed in a sample, in nanoseconds.
+        fault: what must not have happened, or None.
+    """
+
+    signer: int | None
+    peer: int
+    resumed: int | None = None
+    setup_ns: tuple[int, ...] = ()
+    fault: str | None = None
+
+
+class CountedArm(Arm, Protocol):
+    """An arm that knows what it did."""
+
+    @property
+    def transport(self) -> Transport | None:
+        """What it signs over; None for a key that is not in the TPM."""
+
+    def counts(self) -> Counts:
+        """Return what was done since :meth:`begin`."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """An arm that could not be measured here."""
+
+    name: str
+    reason: str
+
+
+def measure(
+    name: str,
+    curve: str,
+    unit: str,
+    arms: Sequence[CountedArm],
+    samples: int,
+    settings: Settings,
+    order: Random,
+    watch: Watch,
+    absent: Sequence[Absent] = (),
+) -> dict[str, Any]:
+    """Measure a scenario and return it for the result document.
+
+    The arms are timed in turns. Then each arm with a TPM goes through the same once
+    more, untimed, with its transport counted. A failed signature or connection makes the
+    scenario invalid; a TPM that is gone ends the run.
+
+    Raises:
+        InterruptedRunError: a signal asked for the end.
+        TransportError: the TPM cannot be reached any more.
+    """
+    plan = Plan(samples, settings.warmup, settings.block, order)
+    try:
+        series, turns = interleave(arms, plan, watch)
+        counts = {arm.name: arm.counts() for arm in arms}
+        seen = {arm.name: _commands(arm, samples, watch) for arm in arms}
+    except (TpmError, OSError) as error:
+        if _tpm_is_gone(error):
+            raise
+        return failed(name, curve, unit, f"a sample failed: {error}", absent)
+    documents = []
+    for arm in arms:
+        taken, did, commands = series[arm.name], counts[arm.name], seen[arm.name]
+        documents.append(
+            {
+                "name": arm.name,
+                "samples_ns": taken.samples_ns,
+                "warmup_ns": taken.warmup_ns,
+                "setup_ns": list(did.setup_ns),
+                "signatures": {
+                    "signer": did.signer,
+                    "transport": None if commands is None else commands["TPM2_Sign"],
+                    "peer": did.peer,
+                },
+                "resumed": did.resumed,
+                "resubmitted": taken.resubmitted,
+                "tpm_commands": None if commands is None else commands.total(),
+            }
+        )
+    reason = _fault(documents, counts)
+    return {
+        "name": name,
+        "curve": curve,
+        "status": "invalid" if reason else "valid",
+        "reason": reason,
+        "unit": unit,
+        "turns": turns,
+        "arms": documents,
+        "absent_arms": [{"name": item.name, "reason": item.reason} for item in absent],
+    }
+
+
+def not_applicable(name: str, curve: str, unit: str, reason: str) -> dict[str, Any]:
+    """Return a scenario that cannot be asked here."""
+    return _empty(name, curve, unit, "not-applicable", reason, ())
+
+
+def failed(
+    name: str, curve: str, unit: str, reason: str, absent: Sequence[Absent] = ()
+) -> dict[str, Any]:
+    """Return a scenario whose measurement failed."""
+    return _empty(name, curve, unit, "invalid", reason, absent)
+
+
+def _empty(
+    name: str, curve: str, unit: str, status: str, reason: str, absent: Sequence[Absent]
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "curve": curve,
+        "status": status,
+        "reason": reason,
+        "unit": unit,
+        "turns": [],
+        "arms": [],
+        "absent_arms": [{"name": item.name, "reason": item.reason} for item in absent],
+    }
+
+
+def _tpm_is_gone(error: BaseException | None) -> bool:
+    from tpmtls.errors import TransportError  # noqa: PLC0415
+
+    while error is not None:
+        if isinstance(error, TransportError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _commands(arm: CountedArm, samples: int, watch: Watch) -> Counter[str] | None:
+    """Go through an arm's samples again, untimed, and count what its transport carries."""
+    if arm.transport is None:
+        return None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(arm.ready())
+        channel = stack.enter_context(counted(arm.transport))
+        arm.begin()
+        for _ in range(samples):
+            watch.stop.check()
+            arm.sample()
+        return channel.commands.copy()
+
+
+def _fault(documents: list[dict[str, Any]], counts: dict[str, Counts]) -> str | None:
+    """Say what makes a scenario invalid, or None."""
+    for document in documents:
+        name = document["name"]
+        told = {
+            place: count for place, count in document["signatures"].items() if count is not None
+        }
+        if len(set(told.values())) > 1:
+            places = ", ".join(f"{place} {count}" for place, count in told.items())
+            return f"the signature counts of {name} disagree: {places}"
+        fault = counts[name].fault
+        if fault:
+            return f"{name}: {fault}"
+    return None

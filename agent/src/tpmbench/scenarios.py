@@ -1,0 +1,78 @@
+"""Every scenario: its name, its question, and what measures it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpmbench import handshakes, signing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tpmbench.context import Bench
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One question.
+
+    Attributes:
+        name: its name in the result document.
+        suite: the suite it belongs to.
+        unit: what one sample is the duration of.
+        question: a line for ``tpm-tls-bench list``.
+        measure: answers it for one curve's key, as an entry of the result document.
+    """
+
+    name: str
+    suite: str
+    unit: str
+    question: str
+    measure: Callable[[Bench], dict[str, Any]]
+
+
+SCENARIOS = (
+    Scenario(
+        "raw-signing",
+        "tls",
+        "signature",
+        "one signature, without TLS: persistent and transient TPM key, software key, the floor",
+        signing.raw_signing,
+    ),
+    Scenario(
+        "loaded-transport",
+        "tls",
+        "signature",
+        "a persistent key while an unrelated transient object is loaded, on which transport",
+        signing.loaded_transport,
+    ),
+    Scenario(
+        "handshake-new",
+        "tls",
+        "connection",
+        "a new mutual TLS connection per request, without resumption",
+        handshakes.handshake_new,
+    ),
+    Scenario(
+        "handshake-resumed",
+        "tls",
+        "connection",
+        "a connection per request, each resuming the session before it",
+        handshakes.handshake_resumed,
+    ),
+    Scenario(
+        "connection-reused",
+        "tls",
+        "request",
+        "one connection for all requests",
+        handshakes.connection_reused,
+    ),
+)
+
+SUITES = tuple(dict.fromkeys(scenario.suite for scenario in SCENARIOS))
+
+
+def chosen(suites: list[str], names: list[str]) -> list[Scenario]:
+    """Return the scenarios of the suites and those named, in the table's order."""
+    return [item for item in SCENARIOS if item.suite in suites or item.name in names]

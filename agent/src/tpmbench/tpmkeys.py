@@ -1,0 +1,278 @@
+"""Keys of ours in the TPM: made, marked, made persistent, and taken away again."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpm2_pytss import TPM2B_PUBLIC, TPM2B_SENSITIVE_CREATE, TPMT_PUBLIC
+from tpmtls import commands
+from tpmtls import public as areas
+from tpmtls.errors import NotFound, TpmError, TpmTlsError
+
+from tpmbench.journal import Entry, Journal
+from tpmbench.outcome import BenchError, LeftBehindError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tpmtls.transport import Transport
+
+RH_OWNER = 0x40000001
+
+# Where a key may be put on its own account: from the upper end of the owner's range, away
+# from the TCG's provisioning handles, Azure's and go-tpm-tools'.
+AUTO_FIRST = 0x817FF000
+AUTO_LAST = 0x817FFFFF
+
+# (first, last, whose): never taken, also when asked for.
+RESERVED = (
+    (0x81000001, 0x81000001, "Azure's"),
+    (0x81000003, 0x81000003, "Azure's attestation key"),
+    (0x81008F00, 0x81008FFF, "go-tpm-tools'"),
+    (0x81010000, 0x8101FFFF, "the TCG's for endorsement keys"),
+)
+
+ATTRIBUTES = (
+    areas.SIGN
+    | areas.FIXED_TPM
+    | areas.FIXED_PARENT
+    | areas.SENSITIVE_DATA_ORIGIN
+    | areas.USER_WITH_AUTH
+    | areas.NO_DA
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What it takes to act for the owner hierarchy."""
+
+    auth: bytes = b""
+
+
+def template(curve: areas.Curve, mark: bytes, attributes: int = ATTRIBUTES) -> TPMT_PUBLIC:
+    """Return the public template of a signing key.
+
+    Unrestricted, ECDSA with the curve's hash, empty auth. The mark stands as the policy
+    digest, which userWithAuth makes unnecessary, and in ``unique``: primary keys are derived from
+    their template, and some TPMs keep them, so that without it each run had the same key.
+    """
+    algorithm = f"ecc{curve.curve.key_size}:ecdsa-{curve.hash.name}"
+    area = TPMT_PUBLIC.parse(algorithm, attributes, nameAlg="sha256", authPolicy=mark)
+    area.unique.ecc.x = mark
+    return area
+
+
+def create_primary(transport: Transport, public: TPMT_PUBLIC, owner: Owner) -> int:
+    """Make a primary key in the owner hierarchy and return its transient handle.
+
+    Raises:
+        BenchError: the owner's auth value is not the one given.
+        TpmError: the TPM refused for another reason.
+    """
+    parameters = (
+        TPM2B_SENSITIVE_CREATE().marshal()
+        + TPM2B_PUBLIC(publicArea=public).marshal()
+        + commands.sized(b"")  # outsideInfo
+        + struct.pack(">I", 0)  # creationPCR
+    )
+    with _owner_errors():
+        response = commands.run(
+            transport,
+            "TPM2_CreatePrimary",
+            (RH_OWNER,),
+            parameters,
+            (commands.password(owner.auth),),
+            response_handles=1,
+        )
+    return response.handles[0]
+
+
+def evict_control(transport: Transport, handle: int, persistent: int, owner: Owner) -> None:
+    """Make a transient object persistent, or (with the handle twice) evict it.
+
+    Raises:
+        BenchError: the owner's auth value is not the one given, or there is no room.
+        TpmError: the TPM refused for another reason.
+    """
+    with _owner_errors():
+        commands.run(
+            transport,
+            "TPM2_EvictControl",
+            (RH_OWNER, handle),
+            struct.pack(">I", persistent),
+            (commands.password(owner.auth),),
+        )
+
+
+@contextlib.contextmanager
+def _owner_errors() -> Iterator[None]:
+    try:
+        yield
+    except TpmError as error:
+        meaning = _REFUSALS.get(commands.base_code(error.code))
+        if meaning is None:
+            raise
+        raise BenchError(f"{meaning} ({error})") from error
+
+
+# Base response code (part 2, 6.6.3) to what it means where a key is made or kept.
+_REFUSALS = {
+    0x0A2: "the owner hierarchy's auth value is not the one given; "
+    "name the file that holds it with --owner-auth-file",
+    0x08E: "the owner hierarchy's auth value is not the one given; "
+    "name the file that holds it with --owner-auth-file",
+    0x085: "the owner hierarchy is disabled; enable it in the firmware",
+    0x14B: "the TPM has no room for another persistent key; evict one that is no longer needed",
+    0x902: "every slot for loaded objects is taken; flush what other programs left behind with "
+    "tpm2_flushcontext --transient-object",
+}
+
+
+def free_handle(transport: Transport, asked: int | None) -> int:
+    """Return the persistent handle to use: the one asked for, or the first free one.
+
+    Raises:
+        BenchError: it is taken or reserved, or none is free.
+    """
+    taken = set(commands.handles(transport, commands.PERSISTENT_FIRST))
+    if asked is None:
+        free = (item for item in range(AUTO_FIRST, AUTO_LAST + 1) if item not in taken)
+        found = next(free, None)
+        if found is None:
+            raise BenchError("no handle is free from 0x817ff000 up; name one with --handle")
+        return found
+    for first, last, whose in RESERVED:
+        if first <= asked <= last:
+            raise BenchError(f"handle {asked:#010x} is {whose} place; choose another, or auto")
+    if asked in taken:
+        raise BenchError(
+            f"handle {asked:#010x} is taken by a key that is not ours, which is left alone; "
+            "choose another handle, or auto"
+        )
+    return asked
+
+
+class Keyring:
+    """Makes keys over one transport and answers for their removal.
+
+    Args:
+        transport: a transport without objects of ours on it.
+        journal: where they are written down; locked by the caller.
+        owner: the owner's auth value.
+        boot_id: the kernel's identifier of this boot.
+    """
+
+    def __init__(
+        self, transport: Transport, journal: Journal, owner: Owner, boot_id: str | None
+    ) -> None:
+        self._transport = transport
+        self._journal = journal
+        self._owner = owner
+        self._boot_id = boot_id
+
+    @contextlib.contextmanager
+    def persistent(self, curve: areas.Curve, handle: int) -> Iterator[int]:
+        """Keep a new key at a persistent handle for the time of the block.
+
+        Raises:
+            BenchError, TpmError: it could not be made.
+            LeftBehindError: it could not be removed at the end.
+        """
+        entry = self._enter(handle)
+        try:
+            with self._made(entry, curve, self._transport) as (named, transient):
+                entry = named
+                evict_control(self._transport, transient, handle, self._owner)
+            yield handle
+        finally:
+            self._forget(entry)
+
+    @contextlib.contextmanager
+    def transient(self, curve: areas.Curve, transport: Transport | None = None) -> Iterator[int]:
+        """Keep a new key loaded on a transport for the time of the block."""
+        entry = self._enter(None)
+        try:
+            with self._made(entry, curve, transport or self._transport) as (_, loaded):
+                yield loaded
+        finally:
+            self._forget(entry)
+
+    def _enter(self, handle: int | None) -> Entry:
+        mark = secrets.token_bytes(32)
+        entry = Entry(mark.hex(), self._transport.tcti, handle, None, self._boot_id)
+        self._journal.write(entry)
+        return entry
+
+    @contextlib.contextmanager
+    def _made(
+        self, entry: Entry, curve: areas.Curve, transport: Transport
+    ) -> Iterator[tuple[Entry, int]]:
+        public = template(curve, bytes.fromhex(entry.mark))
+        loaded = create_primary(transport, public, self._owner)
+        try:
+            _, name = commands.read_public(transport, loaded)
+            if entry.handle is not None:
+                entry = self._journal.name(entry, name)
+            yield entry, loaded
+        finally:
+            commands.flush(transport, loaded)
+
+    def _forget(self, entry: Entry) -> None:
+        try:
+            remove(self._transport, entry, self._owner)
+        except (BenchError, TpmTlsError) as error:
+            raise LeftBehindError(_left_behind(entry, error)) from error
+        self._journal.remove(entry)
+
+
+def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
+    """Remove from the TPM what a journal entry proves ours; return how many objects that was.
+
+    Raises:
+        BenchError, TpmTlsError: the TPM did not let it go.
+    """
+    removed = 0
+    mark = bytes.fromhex(entry.mark)
+    for handle in list(commands.handles(transport, commands.TRANSIENT_FIRST)):
+        with contextlib.suppress(NotFound):
+            area, _ = commands.read_public(transport, handle)
+            if bytes(area.authPolicy.buffer) == mark:
+                commands.flush(transport, handle)
+                removed += 1
+    if entry.handle is not None and entry.name is not None:
+        with contextlib.suppress(NotFound):
+            _, name = commands.read_public(transport, entry.handle)
+            if name.hex() == entry.name:
+                evict_control(transport, entry.handle, entry.handle, owner)
+                removed += 1
+    return removed
+
+
+def recover(transport: Transport, journal: Journal, owner: Owner) -> int:
+    """Remove what earlier runs left in this transport's TPM; return how many objects.
+
+    Raises:
+        LeftBehindError: something of ours could not be removed.
+    """
+    removed = 0
+    for entry in journal.entries():
+        if entry.tcti != transport.tcti:
+            continue
+        try:
+            removed += remove(transport, entry, owner)
+        except (BenchError, TpmTlsError) as error:
+            raise LeftBehindError(_left_behind(entry, error)) from error
+        journal.remove(entry)
+    return removed
+
+
+def _left_behind(entry: Entry, error: Exception) -> str:
+    where = "a loaded key" if entry.handle is None else f"the key at {entry.handle:#010x}"
+    return (
+        f"{where} could not be removed from the TPM at {entry.tcti} ({error}); when the TPM is "
+        "back, run tpm-tls-bench evict with the same --state-dir"
+    )
