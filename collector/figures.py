@@ -162,7 +162,7 @@ def _ratio_block(group: FleetRatio, hosts: Iterable[Host], *, several: bool) -> 
     if several:
         rows.append(
             Row(
-                label=kind_title(group.kind),
+                label=f"{group.hosts} hosts: {kind_title(group.kind)}",
                 text=f"{text.ratio(group.ratio.value)} {text.span(group.ratio)}",
                 estimate=group.ratio,
                 shape="diamond",

@@ -186,13 +186,14 @@ def _check_schema(document: Any) -> None:
     try:
         if _validator().is_valid(document):
             return
+        # What a condition asks for may only be missing because another fault set it off.
         faults = sorted(
-            (_pointer(error.instance_path), error.message)
+            ("allOf" in error.schema_path, _pointer(error.instance_path), error.message)
             for error in _validator().iter_errors(document)
         )
     except (ValueError, RecursionError):
         raise BrokenDocumentError("", "nested too deeply") from None
-    pointer, message = faults[0]
+    _, pointer, message = faults[0]
     shown = message if len(message) <= 240 else message[:120] + " … " + message[-100:]
     raise BrokenDocumentError(pointer, shown, len(faults) - 1)
 

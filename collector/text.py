@@ -91,6 +91,14 @@ def ms(value_ns: float | None) -> str:
     return "-" if value_ns is None else significant(value_ns / 1e6)
 
 
+def duration(value_ns: float) -> str:
+    """Nanoseconds, written in the unit that suits them."""
+    for limit, scale, unit in ((1e9, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs")):
+        if value_ns >= limit:
+            return f"{significant(value_ns / scale)} {unit}"
+    return f"{significant(value_ns)} ns"
+
+
 def rate(per_s: float | None) -> str:
     """A rate per second."""
     return "-" if per_s is None else significant(per_s)

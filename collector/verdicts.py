@@ -202,7 +202,12 @@ def findings(
     return tuple(found)
 
 
-def overall(found: Sequence[Finding]) -> Verdict:
-    """The verdict over all hosts and curves: what those that decided agree on, or undecided."""
+def overall(claim: Claim, found: Sequence[Finding]) -> Verdict:
+    """The verdict over all hosts and curves: what those that decided agree on, or undecided.
+
+    Counts and attributes are exact, so one counter-example refutes a claim on them.
+    """
     decided = {finding.verdict for finding in found} - {Verdict.UNDECIDED}
+    if Verdict.REFUTED in decided and isinstance(claim.test, CountTest | KeyTest):
+        return Verdict.REFUTED
     return decided.pop() if len(decided) == 1 else Verdict.UNDECIDED

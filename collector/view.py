@@ -226,7 +226,7 @@ def _kind_rows(
         curves = [figure.curve for figure in figures if figure.kind == kind and figure.curve]
         curve = min(curves, key=lambda name: labels.rank(labels.CURVES, name), default=None)
         median = {
-            f"{figure.scenario}/{figure.arm}": text.ms(figure.median.value)
+            f"{figure.scenario}/{figure.arm}": text.duration(figure.median.value)
             for figure in figures
             if figure.kind == kind and figure.curve == curve
         }

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from collector.claims import CLAIMS
+from collector.load import Loaded
+from collector.stats import Interval
+from collector.summarise import Host, summarise
+from collector.verdict_rows import verdict_rows
+from collector.verdicts import Verdict, judge
+from tests.fixtures import documents as made
+
+PUBLISHED_LIKE = made.document()
+
+
+def host(document: made.Document) -> Host:
+    return summarise(Loaded("x.json", document), keep_samples=False)
+
+
+def rows(*documents: made.Document) -> dict[tuple[str, bool], dict[str, Any]]:
+    found = verdict_rows([host(document) for document in documents])
+    return {(row["name"], row["emulated"]): row for row in found}
+
+
+def verdict(document: made.Document, claim: str) -> str:
+    return str(rows(document)[claim, False]["verdict"])
+
+
+def slower(document: made.Document, scenario: str, arm: str, factor: float) -> made.Document:
+    """The document with one arm's samples multiplied."""
+    changed = made.document()
+    for found in changed["scenarios"]:
+        for one in found["arms"]:
+            if (found["name"], one["name"]) == (scenario, arm):
+                one["samples_ns"] = [round(value * factor) for value in one["samples_ns"]]
+    return changed
+
+
+def counted(scenario: str, **changes: Any) -> made.Document:
+    """The document with other counts in one scenario's TPM arm."""
+    changed = made.document()
+    for found in changed["scenarios"]:
+        for one in found["arms"]:
+            if (found["name"], one["name"]) == (scenario, "tpm-persistent"):
+                one.update(changes)
+    return changed
+
+
+def test_a_host_like_the_published_one_confirms_every_claim() -> None:
+    found = rows(PUBLISHED_LIKE)
+    assert {name for name, _ in found} == {claim.name for claim in CLAIMS}
+    assert {row["verdict"] for row in found.values()} == {"confirmed"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "scenario", "arm", "factor"),
+    [
+        ("tpm-milliseconds", "raw-signing", "tpm-persistent", 10),
+        ("software-microseconds", "raw-signing", "software", 10),
+        ("signature-dominates", "handshake-new", "tpm-persistent", 3),
+        ("ceiling", "handshake-new", "tpm-persistent", 10),
+        ("resumed-equal", "handshake-resumed", "tpm-persistent", 1.5),
+        ("reused-equal", "connection-reused", "software", 2),
+        ("transient-tenfold", "raw-signing", "tpm-transient", 0.1),
+        ("transient-tenfold", "raw-signing", "tpm-transient", 4),
+        ("same-transport-tenfold", "loaded-transport", "same-transport", 0.1),
+        ("other-transport-free", "loaded-transport", "other-transport", 2),
+    ],
+)
+def test_a_host_that_differs_refutes(claim: str, scenario: str, arm: str, factor: float) -> None:
+    assert verdict(slower(PUBLISHED_LIKE, scenario, arm, factor), claim) == "refuted"
+
+
+def test_p384_no_dearer_refutes() -> None:
+    changed = made.document()
+    for found in changed["scenarios"]:
+        if found["name"] == "raw-signing" and found["curve"] == "p384":
+            for one in found["arms"]:
+                one["samples_ns"] = [round(value / 1.4) for value in one["samples_ns"]]
+    assert verdict(changed, "p384-dearer") == "refuted"
+
+
+def test_one_curve_leaves_the_claims_on_two_undecided() -> None:
+    row = rows(made.document(curves=("p256",)))["p384-dearer", False]
+    assert row["verdict"] == "undecided"
+    assert row["reasons"] == ["not measured"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "scenario", "changes"),
+    [
+        (
+            "signatures-new",
+            "handshake-new",
+            {"signatures": {"signer": 50, "transport": 49, "peer": 50}},
+        ),
+        (
+            "signatures-resumed",
+            "handshake-resumed",
+            {"signatures": {"signer": 2, "transport": 2, "peer": 2}},
+        ),
+        ("signatures-resumed", "handshake-resumed", {"resumed": 48}),
+        (
+            "signatures-reused",
+            "connection-reused",
+            {"signatures": {"signer": 0, "transport": None, "peer": 0}},
+        ),
+    ],
+)
+def test_other_counts_refute(claim: str, scenario: str, changes: dict[str, Any]) -> None:
+    assert verdict(counted(scenario, **changes), claim) == "refuted"
+
+
+def test_nothing_counted_leaves_it_undecided() -> None:
+    nothing = {"signatures": {"signer": None, "transport": None, "peer": None}}
+    row = rows(counted("handshake-new", **nothing))["signatures-new", False]
+    assert (row["verdict"], row["reasons"]) == ("undecided", ["nothing counted"])
+
+
+def test_an_exportable_key_refutes() -> None:
+    changed = made.document()
+    changed["keys"][1]["non_exportable"] = False
+    row = rows(changed)["non-exportable", False]
+    assert row["verdict"] == "refuted"
+    assert (row["confirmed"], row["refuted"], row["refuting"]) == (1, 1, ["vm-1 P-384"])
+
+
+def test_without_a_resource_manager_the_reason_is_given() -> None:
+    found = rows(made.local())
+    for claim in ("transient-tenfold", "same-transport-tenfold", "other-transport-free"):
+        assert found[claim, True]["verdict"] == "undecided"
+        (reason,) = found[claim, True]["reasons"]
+        assert reason.endswith("no resource manager on this transport")
+
+
+def test_figures_of_an_invalid_scenario_decide_nothing() -> None:
+    changed = made.document()
+    for found in changed["scenarios"]:
+        if found["name"] == "handshake-new":
+            found.update(status="invalid", reason="counts disagree")
+    found = rows(changed)
+    for claim in ("signatures-new", "signature-dominates", "ceiling"):
+        assert found[claim, False]["verdict"] == "undecided"
+        assert found[claim, False]["figure"] == "-"
+        assert found[claim, False]["reasons"] == ["invalid: counts disagree"]
+
+
+def test_hosts_that_disagree_leave_it_undecided_and_are_named() -> None:
+    odd = slower(PUBLISHED_LIKE, "handshake-resumed", "tpm-persistent", 2) | {"host": "vm-2"}
+    row = rows(PUBLISHED_LIKE, odd)["resumed-equal", False]
+    assert row["verdict"] == "undecided"
+    assert row["refuting"] == ["vm-2 P-256", "vm-2 P-384"]
+
+
+def test_software_tpms_are_judged_apart() -> None:
+    odd = made.local()
+    for found in odd["scenarios"]:
+        if found["name"] == "handshake-resumed":
+            found["arms"][0]["samples_ns"] = [
+                value * 2 for value in found["arms"][0]["samples_ns"]
+            ]
+    found = rows(PUBLISHED_LIKE, odd)
+    assert found["resumed-equal", False]["verdict"] == "confirmed"
+    assert found["resumed-equal", True]["verdict"] == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("figure", "band", "expected"),
+    [
+        (Interval(1.0, 0.95, 1.05), (0.9, 1.1), Verdict.CONFIRMED),
+        (Interval(1.05, 0.99, 1.12), (0.9, 1.1), Verdict.UNDECIDED),
+        (Interval(1.2, 1.11, 1.3), (0.9, 1.1), Verdict.REFUTED),
+        (Interval(0.8, 0.7, 0.89), (0.9, 1.1), Verdict.REFUTED),
+        (Interval(1.2, 1.11, 1.3), (1.0, None), Verdict.CONFIRMED),
+        (Interval(0.9, 0.8, 0.99), (1.0, None), Verdict.REFUTED),
+        (Interval(150.0, None, None), (100, 1000), Verdict.CONFIRMED),
+        (Interval(1500.0, None, None), (100, 1000), Verdict.REFUTED),
+    ],
+)
+def test_the_whole_interval_decides(
+    figure: Interval, band: tuple[float | None, float | None], expected: Verdict
+) -> None:
+    assert judge(figure, *band) is expected
+
+
+def test_wide_noise_is_undecided() -> None:
+    rng = random.Random(3)
+    changed = made.document(curves=("p256",))
+    for found in changed["scenarios"]:
+        if found["name"] == "handshake-resumed":
+            for one in found["arms"]:
+                one["samples_ns"] = [round(1e6 * rng.lognormvariate(0, 1)) for _ in range(50)]
+    row = rows(changed)["resumed-equal", False]
+    assert row["verdict"] == "undecided"
+    assert row["reasons"] == ["the interval crosses the limit"]
