@@ -55,7 +55,7 @@ _lint:
 
 bench: ## side by side on one software TPM: the floor, tpmtls, and other programs that do the same
 	@scripts/setup.sh test
-	python bench/side_by_side.py
+	PYTHONPATH=agent/src python bench/side_by_side.py
 
 clean: stop ## stop the software TPMs; remove results, reports, caches and the virtual environment
 	rm -rf var results report .cache .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .ansible

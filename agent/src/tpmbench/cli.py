@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tpmtls
-from tpmtls.errors import TpmTlsError
-from tpmtls.public import CURVES
-
 from tpmbench import __version__, document, show
 from tpmbench.doctor import examine
 from tpmbench.journal import Journal, default_state_directory
@@ -27,6 +24,8 @@ from tpmbench.sampling import Watch
 from tpmbench.scenarios import SCENARIOS, SUITES, chosen
 from tpmbench.stopping import Stop
 from tpmbench.tpmkeys import Owner, recover
+from tpmtls.errors import TpmTlsError
+from tpmtls.public import CURVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from tpmtls import Key, Transport
-    from tpmtls.public import Curve
-
     from tpmbench.measuring import Settings
     from tpmbench.sampling import Watch
     from tpmbench.tpmkeys import Keyring
+    from tpmtls import Key, Transport
+    from tpmtls.public import Curve
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cryptography.hazmat.primitives.asymmetric import ec
+
     from tpmtls import Signer, Transport
     from tpmtls.transport import Channel
 

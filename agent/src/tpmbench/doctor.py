@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import tpmtls
-from tpmtls import commands, public
-from tpmtls.errors import NotFound, TpmError, TpmTlsError
-
 from tpmbench import tpminfo
 from tpmbench.outcome import BenchError
 from tpmbench.platform import Evidence, Platform, TpmStrings, as_document, collect, conclude
+from tpmtls import commands, public
+from tpmtls.errors import NotFound, TpmError, TpmTlsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tpm2_pytss import TPMT_PUBLIC
+
     from tpmtls.transport import Transport
 
 

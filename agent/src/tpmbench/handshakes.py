@@ -6,9 +6,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-import tpmtls
 from cryptography.hazmat.primitives.asymmetric import ec
 
+import tpmtls
 from tpmbench import pki
 from tpmbench.client import Peer, exchange, fingerprint, serving
 from tpmbench.counting import CountingSigner
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cryptography import x509
-    from tpmtls import Transport
 
     from tpmbench.context import Bench
+    from tpmtls import Transport
 
 _IDLE = 60.0  # seconds; an arm's connection is idle while the others have their turns
 

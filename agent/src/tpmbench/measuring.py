@@ -6,10 +6,9 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tpmtls.errors import TpmError
-
 from tpmbench.counting import counted
 from tpmbench.sampling import Arm, Plan, Watch, interleave
+from tpmtls.errors import TpmError
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import tpmtls
-from tpmtls.errors import TpmTlsError
-
 from tpmbench import document, tpminfo
 from tpmbench.context import Bench
 from tpmbench.journal import Journal
@@ -28,16 +26,16 @@ from tpmbench.platform import (
     host_warnings,
 )
 from tpmbench.tpmkeys import Keyring, Owner, free_handle, recover
+from tpmtls.errors import TpmTlsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tpmtls.public import Curve
-    from tpmtls.transport import Transport
-
     from tpmbench.sampling import Watch
     from tpmbench.scenarios import Scenario
     from tpmbench.tpminfo import TpmInfo
+    from tpmtls.public import Curve
+    from tpmtls.transport import Transport
 
 
 @dataclass(frozen=True)

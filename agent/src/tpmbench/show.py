@@ -64,7 +64,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield "Warnings"
         for warning in document["warnings"]:
-            yield f"  {warning['message']}: {warning['remedy']}"
+            yield f"  {warning['message']} {warning['remedy']}"
 
 
 def _key_line(key: dict[str, Any] | None, curve: str, tcti: str) -> str:

@@ -7,25 +7,24 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import tpmtls
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
-from tpmtls.public import CURVES
-from tpmtls.transport import AGAIN
 
+import tpmtls
 from tpmbench.counting import CountingSigner
 from tpmbench.measuring import Absent, Counts, measure, not_applicable
 from tpmbench.outcome import BenchError
+from tpmtls.public import CURVES
+from tpmtls.transport import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tpmtls import Key, Signer, Transport
-    from tpmtls.public import Curve
-
     from tpmbench.context import Bench
     from tpmbench.measuring import CountedArm
+    from tpmtls import Key, Signer, Transport
+    from tpmtls.public import Curve
 
 
 class SoftwareSigner:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tpmbench.outcome import BenchError
 from tpmtls import commands
 from tpmtls.errors import TpmError
 from tpmtls.public import CURVES
 from tpmtls.transport import resource_manager
-
-from tpmbench.outcome import BenchError
 
 if TYPE_CHECKING:
     from tpmtls.transport import Transport

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpm2_pytss import TPM2B_PUBLIC, TPM2B_SENSITIVE_CREATE, TPMT_PUBLIC
-from tpmtls import commands
-from tpmtls import public as areas
-from tpmtls.errors import NotFound, TpmError, TpmTlsError
 
 from tpmbench.journal import Entry, Journal
 from tpmbench.outcome import BenchError, LeftBehindError
+from tpmtls import commands
+from tpmtls import public as areas
+from tpmtls.errors import NotFound, TpmError, TpmTlsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
