@@ -5,24 +5,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import socket
-import ssl
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tpmbench import pki
-from tpmbench.outcome import BenchError
-from tpmbench.server import REQUEST
+from tpmbench.child import Child, running
+from tpmbench.wire import REQUEST, client_context
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
+    from pathlib import Path
 
     from cryptography import x509
 
@@ -33,16 +30,14 @@ class Peer:
     """The server process, and the CA that both sides trust.
 
     Args:
-        process: the running server.
+        server: the running server.
         authority: issues this scenario's certificates.
         port: the server's port on loopback.
         timeout: seconds that a silent connection may take.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[str], authority: pki.Authority, port: int, timeout: float
-    ) -> None:
-        self._process = process
+    def __init__(self, server: Child, authority: pki.Authority, port: int, timeout: float) -> None:
+        self._server = server
         self.authority = authority
         self.port = port
         self.timeout = timeout
@@ -53,23 +48,13 @@ class Peer:
         Raises:
             BenchError: the server is gone.
         """
-        assert self._process.stdin is not None  # noqa: S101  # opened as pipes below
-        assert self._process.stdout is not None  # noqa: S101
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write("\n")
-            self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise BenchError("the TLS server process ended early; run it again")
-        tallies: dict[str, dict[str, int]] = json.loads(answer)
+        self._server.tell()
+        tallies: dict[str, dict[str, int]] = json.loads(self._server.hear())
         return tallies
 
     def context(self) -> ssl.SSLContext:
         """Return a client context for TLS 1.3 that trusts the CA and has no key yet."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cadata=pki.pem(self.authority.certificate).decode())
-        return context
+        return client_context(pki.pem(self.authority.certificate).decode())
 
     def connect(
         self, context: ssl.SSLContext, session: ssl.SSLSession | None
@@ -139,24 +124,5 @@ def serving(directory: Path, timeout: float) -> Iterator[Peer]:
         "timeout": timeout,
         "workers": _WORKERS,
     }
-    source = str(Path(__file__).resolve().parents[1])
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tpmbench.server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": source},
-        start_new_session=True,  # Ctrl-C is for the agent, which ends the server itself
-        text=True,
-    )
-    try:
-        assert process.stdin is not None  # noqa: S101
-        assert process.stdout is not None  # noqa: S101
-        process.stdin.write(json.dumps(settings) + "\n")
-        process.stdin.flush()
-        port = process.stdout.readline().strip()
-        if not port:
-            raise BenchError("the TLS server process did not start; see its message above")
-        yield Peer(process, authority, int(port), timeout)
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            process.communicate(timeout=5)
+    with running("tpmbench.server", "TLS server", settings) as server:
+        yield Peer(server, authority, int(server.hear()), timeout)

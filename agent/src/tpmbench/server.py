@@ -11,14 +11,14 @@ import contextlib
 import hashlib
 import json
 import socket
-import ssl
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
-REQUEST = b"GET / HTTP/1.1\r\nHost: bench.invalid\r\n\r\n"
-RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-_CLOSE = b"HTTP/1.0"
+from tpmbench import wire
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class Server:
@@ -84,11 +84,9 @@ class Server:
             self._answer(tls)
 
     def _answer(self, tls: ssl.SSLSocket) -> None:
-        with contextlib.suppress(ConnectionError, ssl.SSLError):  # clients may just go
-            while request := tls.recv(4096):
-                tls.sendall(RESPONSE)
-                if _CLOSE in request:
-                    return
+        with contextlib.suppress(OSError):  # clients may just go
+            while wire.answer(tls):
+                pass
 
     def _count(self, certificate: str, what: str) -> None:
         with self._lock:
@@ -96,19 +94,12 @@ class Server:
             tally[what] = tally.get(what, 0) + 1
 
 
-def _context(settings: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(cadata=settings["authority"])
-    context.load_cert_chain(settings["certificate"])
-    return context
-
-
 def main() -> None:
     """Serve until stdin ends."""
     settings = json.loads(sys.stdin.readline())
-    server = Server(_context(settings), settings["timeout"])
+    context = wire.server_context(settings["authority"])
+    context.load_cert_chain(settings["certificate"])
+    server = Server(context, settings["timeout"])
     server.start(settings["workers"])
     print(server.port, flush=True)
     for _ in sys.stdin:
