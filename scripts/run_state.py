@@ -4,8 +4,8 @@
 
 Reads what the roles left in the run's directory: ``run.json`` (the hosts that belong to it),
 ``HOST.done.json`` (the hash of a result that was fetched whole) and ``HOST.failed.json`` (stage and
-reason). Writes ``failures.json`` there, a list of ``{"host", "stage", "reason"}`` for the collector,
-and prints one JSON object: ``documents``, the paths of the results, and ``failures``.
+reason). Writes ``failures.json`` there, a list of ``{"host", "stage", "reason"}`` for the
+collector, and prints one JSON object: ``documents``, the paths of the results, and ``failures``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Build the wheels that go to the hosts, once, and print where they are.
 
-    python3 scripts/wheels.py agent             the agent's own wheel, rebuilt when its source changed
-    python3 scripts/wheels.py dependencies      what it depends on, from the hashes of requirements/agent.lock
+    python3 scripts/wheels.py agent           the agent's own, rebuilt when its source changed
+    python3 scripts/wheels.py dependencies    what it needs, by requirements/agent.lock
 
-Each prints one line of JSON. ``dependencies`` builds for the Python and the architecture that it runs on, and for the
-tpm2-tss library installed there; run it on a machine like the hosts if the control node is not one, with
-``--output DIRECTORY``, and give that directory to ``bench_agent_wheelhouse``. Only the standard library and pip are
-needed (and setuptools for ``agent``).
+Each prints one line of JSON. ``dependencies`` builds for the Python and the architecture that it
+runs on, and for the tpm2-tss library installed there; where the control node is not like the hosts,
+run it on a machine that is, with ``--output DIRECTORY``, and set ``bench_agent_wheelhouse`` to a
+copy of that directory. It needs the standard library and pip;
+``agent`` needs build and setuptools too.
 """
 
 from __future__ import annotations
@@ -63,6 +64,12 @@ def into_place(built: Path, place: Path) -> None:
             raise Failure(f"{place} could not be written: {error.strerror}.") from error
 
 
+def pinned(wheel: Path) -> str:
+    """The line of a requirements file that this wheel and no other satisfies."""
+    name, version = wheel.name.split("-")[:2]
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+
+
 def agent(project: Path, cache: Path) -> dict[str, object]:
     """Build the agent's wheel, or find the one that was built from the same source.
 
@@ -107,8 +114,8 @@ def agent(project: Path, cache: Path) -> dict[str, object]:
 def dependencies(lock: Path, cache: Path, output: Path | None) -> dict[str, object]:
     """Build wheels of everything in a lock file, or find those that were built from it.
 
-    The files that pip takes are checked against the lock's hashes. The wheels get a requirements file of their own
-    with their own hashes, since a wheel built here is not one of the files that the lock lists.
+    The files that pip takes are checked against the lock's hashes. The wheels get a requirements
+    file of their own with their own hashes, since a wheel built here is not among the lock's files.
 
     Args:
         lock: Requirements with hashes.
@@ -116,7 +123,8 @@ def dependencies(lock: Path, cache: Path, output: Path | None) -> dict[str, obje
         output: Where to put the wheels instead of the cache.
 
     Returns:
-        ``directory`` of the wheels, the ``tag`` they fit, the ``sha256`` of their requirements, and whether they were ``built`` now.
+        ``directory`` of the wheels, the ``tag`` they fit, the ``sha256`` of their requirements, and
+        whether they were ``built`` now.
 
     Raises:
         Failure: A wheel does not build; the text is pip's. Or something else is at ``output``.
@@ -128,26 +136,10 @@ def dependencies(lock: Path, cache: Path, output: Path | None) -> dict[str, obje
         with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
             wheels = Path(scratch) / "wheels"
             wheels.mkdir()
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "--disable-pip-version-check",
-                "wheel",
-                "--quiet",
-                "--no-deps",
-            ]
-            run(
-                [*pip, "--require-hashes", "-r", str(lock), "-w", str(wheels)],
-                "Building the agent's dependencies",
-            )
-            lines = []
-            for wheel in sorted(wheels.glob("*.whl")):
-                name, version = wheel.name.split("-")[:2]
-                lines.append(
-                    f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
-                )
-            text = "".join(lines)
+            options = ["--disable-pip-version-check", "--quiet", "--no-deps", "--require-hashes"]
+            what = ["--requirement", str(lock), "--wheel-dir", str(wheels)]
+            run([sys.executable, "-m", "pip", "wheel", *options, *what], "Building dependencies")
+            text = "".join(pinned(wheel) for wheel in sorted(wheels.glob("*.whl")))
             (wheels / "requirements.txt").write_text(text)
             made = {"tag": tag(), "sha256": hashlib.sha256(text.encode()).hexdigest()}
             (wheels / "wheelhouse.json").write_text(json.dumps(made) + "\n")

@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
 DOCUMENTATION = r"""
 module: swtpm
 short_description: Start or stop a software TPM
 description:
   - Runs C(swtpm socket) as a daemon on 127.0.0.1, with its control channel on the next port,
     as the C(swtpm) TCTI of tpm2-tss expects it.
-  - A process is only taken for this TPM, and only ever stopped, if its command line names this state directory.
+  - A process is only taken for this TPM, and only ever stopped, if its command line names this
+    state directory.
 options:
   state:
     description: Whether the TPM is to run. Its state directory is kept in both cases.
@@ -48,14 +57,6 @@ pid:
   type: int
   returned: always
 """
-
-import os
-import signal
-import socket
-import time
-from pathlib import Path
-
-from ansible.module_utils.basic import AnsibleModule
 
 LOOPBACK = "127.0.0.1"
 PROC = Path("/proc")

@@ -1,0 +1,156 @@
+"""Ansible action: run a long command that outlives the connection, and show how it comes along.
+
+Ansible's own polling re-attaches after a broken connection, but shows nothing of what the command
+says and forgets the job when the play is interrupted. plugins/modules/followed_command.py documents
+the use.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+# Leaves the process id for whoever looks, then becomes the command.
+WRAPPER = 'echo $$ >"$1/pid" && exec 2>"$1/progress" && shift && exec "$@"'
+LAST_WORDS = 20  # lines of standard error that are returned
+STARTING = 30  # seconds after which a job that has left no process id counts as dead
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """The action; one instance serves one host."""
+
+    _supports_async = True
+    _supports_check_mode = True
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Start the command, or find it running, and follow it to its end.
+
+        Returns:
+            The result of Ansible's ``command`` module, with the last lines of standard error.
+
+        Raises:
+            AnsibleActionFail: ``async`` is not set, the time limit passed, or the process vanished.
+            AnsibleConnectionFailure: the host did not come back within the time limit.
+        """
+        super().run(tmp, task_vars)
+        _, options = self.validate_argument_spec(
+            argument_spec={
+                "argv": {"type": "list", "elements": "str", "required": True},
+                "directory": {"type": "path", "required": True},
+                "note": {"type": "path", "required": True},
+                "every": {"type": "int", "default": 5},
+            }
+        )
+        if not self._task.async_val or self._task.poll:
+            raise AnsibleActionFail("followed_command needs async, in seconds, and poll: 0.")
+        if self._task.check_mode:
+            return {"skipped": True, "msg": "a command is not run in check mode"}
+        self._vars = task_vars or {}
+        self._directory = shlex.quote(options["directory"])
+        note = Path(options["note"])
+        name = self._under_way(note)
+        if name:
+            self._say("found under way; following it")
+        else:
+            started = self._start(options["argv"], options["directory"])
+            if started.get("failed"):
+                return started
+            name = started["ansible_job_id"]
+            note.write_text(json.dumps({"job": name}) + "\n")
+        self._follow(options["every"])
+        result = self._result(name)
+        note.unlink(missing_ok=True)
+        words = self._shell(f"tail -n {LAST_WORDS} {self._directory}/progress")["stdout"]
+        return {**result, "stderr": words, "stderr_lines": words.splitlines(), "changed": True}
+
+    def _start(self, argv: list[str], directory: str) -> dict[str, Any]:
+        self._shell(f"rm -f {self._directory}/pid {self._directory}/progress")
+        return self._execute_module(
+            module_name="ansible.legacy.command",
+            module_args={"argv": ["sh", "-c", WRAPPER, "sh", directory, *argv]},
+            task_vars=self._vars,
+            wrap_async=True,
+        )
+
+    def _under_way(self, note: Path) -> str | None:
+        """The job that an earlier play started, if it still runs or has left its result."""
+        try:
+            name = str(json.loads(note.read_text())["job"])
+        except (OSError, ValueError, KeyError):
+            return None
+        finished = self._status(name, "status").get("finished")
+        return name if finished or self._running() else None
+
+    def _result(self, name: str) -> dict[str, Any]:
+        """What Ansible's job wrapper wrote down, which it does shortly after the process ended."""
+        for _ in range(10):
+            result = self._status(name, "status")
+            if result.get("finished"):
+                self._status(name, "cleanup")
+                return result
+            time.sleep(1)
+        raise AnsibleActionFail("its process vanished without a result; was the host restarted?")
+
+    def _status(self, name: str, mode: str) -> dict[str, Any]:
+        directory = self._remote_expand_user(self.get_shell_option("async_dir", "~/.ansible_async"))
+        return self._execute_module(
+            module_name="ansible.legacy.async_status",
+            module_args={"jid": name, "mode": mode, "_async_dir": directory},
+            task_vars=self._vars,
+        )
+
+    def _follow(self, every: int) -> None:
+        """Look at the command until its process is gone; look through broken connections."""
+        begun = time.monotonic()
+        end = begun + self._task.async_val
+        last = ""
+        while time.monotonic() < end:
+            time.sleep(every)
+            try:
+                running = self._running()
+                line = self._shell(f"tail -n 1 {self._directory}/progress 2>/dev/null")["stdout"]
+            except AnsibleConnectionFailure as failure:
+                if time.monotonic() + every > end:
+                    raise
+                self._say(f"connection lost ({failure.message}); trying again")
+                self._reconnect()
+                continue
+            if line.strip() and line.strip() != last:
+                last = line.strip()
+                self._say(last)
+            if running is False or (running is None and time.monotonic() - begun > STARTING):
+                return
+        raise AnsibleActionFail(f"it did not end within {self._task.async_val} s.")
+
+    def _running(self) -> bool | None:
+        """Whether the process is there; None while it has left no process id."""
+        said = self._shell(
+            f"pid=$(cat {self._directory}/pid 2>/dev/null) || {{ echo new; exit 0; }}; "
+            "grep -qs '^State:.[^Z]' /proc/$pid/status && echo yes || echo no"
+        )
+        return {"yes": True, "no": False}.get(said["stdout"].strip())
+
+    def _shell(self, command: str) -> dict[str, Any]:
+        return self._low_level_execute_command(command, sudoable=True)
+
+    def _reconnect(self) -> None:
+        reset = getattr(self._connection, "reset", None)
+        if reset:
+            try:
+                reset()
+            except AnsibleConnectionFailure:
+                return
+
+    def _say(self, text: str) -> None:
+        display.display(f"{self._vars.get('inventory_hostname', 'host')}: {text}")
