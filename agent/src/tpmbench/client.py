@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import socket
 import time
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tpmbench import pki
+from tpmbench import pki, wire
 from tpmbench.child import Child, running
-from tpmbench.wire import REQUEST, client_context
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cryptography import x509
 
 _WORKERS = 24  # connections that can be open at once
 
@@ -54,7 +50,7 @@ class Peer:
 
     def context(self) -> ssl.SSLContext:
         """Return a client context for TLS 1.3 that trusts the CA and has no key yet."""
-        return client_context(pki.pem(self.authority.certificate).decode())
+        return wire.client_context(pki.pem(self.authority.certificate).decode())
 
     def connect(
         self, context: ssl.SSLContext, session: ssl.SSLSession | None
@@ -76,7 +72,7 @@ class Peer:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             started = time.perf_counter_ns()
             connection.connect(("127.0.0.1", self.port))
-            tls = context.wrap_socket(connection, server_hostname=pki.SERVER_NAME, session=session)
+            tls = context.wrap_socket(connection, server_hostname=wire.SERVER_NAME, session=session)
         except BaseException:
             connection.close()
             raise
@@ -94,13 +90,8 @@ class Peer:
 
 def exchange(tls: ssl.SSLSocket) -> bytes:
     """Send one request and return the first of the response."""
-    tls.send(REQUEST)
+    tls.send(wire.REQUEST)
     return tls.recv(4096)
-
-
-def fingerprint(certificate: x509.Certificate) -> str:
-    """Return the name under which the server counts a client certificate."""
-    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
 @contextlib.contextmanager

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from cryptography.hazmat.primitives.asymmetric import ec
-
-import tpmtls
-from tpmbench import pki
-from tpmbench.client import Peer, exchange, fingerprint, serving
-from tpmbench.counting import CountingSigner
+from tpmbench import wire
+from tpmbench.client import Peer, exchange, serving
+from tpmbench.holding import Held, each_way
 from tpmbench.measuring import Counts, measure
-from tpmbench.signing import SoftwareSigner
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from cryptography import x509
-
     from tpmbench.context import Bench
-    from tpmtls import Transport
 
 _IDLE = 60.0  # seconds; an arm's connection is idle while the others have their turns
 
@@ -59,49 +53,31 @@ class ConnectionArm:
     """Connects with a client certificate, in one of three ways.
 
     Args:
-        name: the arm's name.
+        held: the key, in a client context.
         peer: the server.
         tallies: the server's counts.
-        context: the client context with the key in it.
-        certificate: the client certificate.
-        signer: counts signatures; None where OpenSSL itself holds the key.
-        transport: what the key signs over, for a key in the TPM.
     """
 
-    def __init__(
-        self,
-        name: str,
-        peer: Peer,
-        tallies: Tallies,
-        context: ssl.SSLContext,
-        certificate: x509.Certificate,
-        signer: CountingSigner | None,
-        transport: Transport | None,
-    ) -> None:
-        self.name = name
-        self.transport = transport
+    def __init__(self, held: Held, peer: Peer, tallies: Tallies) -> None:
+        self.name = held.name
+        self.transport = held.transport
         self.ready = contextlib.nullcontext
+        self.resubmissions = held.resubmissions
+        self._held = held
         self._peer = peer
         self._tallies = tallies
-        self._context = context
-        self._certificate = fingerprint(certificate)
-        self._signer = signer
+        self._certificate = hashlib.sha256(held.encoded_certificate).hexdigest()
 
     def begin(self) -> None:
         """Set the counters to zero."""
         self._tallies.reset(self._certificate)
-        if self._signer:
-            self._signer.count = 0
+        self._held.reset()
 
     def sample(self) -> int:
         """Make a connection without a session and return how long it took, in nanoseconds."""
-        connection, duration = self._peer.connect(self._context, None)
+        connection, duration = self._peer.connect(self._held.context, None)
         connection.close()
         return duration
-
-    def resubmissions(self) -> int:
-        """Return how often the TPM has asked for a command again."""
-        return self.transport.resubmissions if self.transport else 0
 
     def counts(self) -> Counts:
         """Return what signer and server counted."""
@@ -109,7 +85,7 @@ class ConnectionArm:
         failures = self._tallies.failures()
         resumed = tally.get("resumed", 0)
         return Counts(
-            self._signer.count if self._signer else None,
+            self._held.signatures(),
             tally.get("full", 0),
             resumed,
             fault=f"the server saw {failures} failed handshakes"
@@ -133,7 +109,7 @@ class ResumingArm(ConnectionArm):
 
     def sample(self) -> int:
         """Make a connection that resumes, and return how long it took, in nanoseconds."""
-        connection, duration = self._peer.connect(self._context, self._session)
+        connection, duration = self._peer.connect(self._held.context, self._session)
         self._session = connection.session
         connection.close()
         return duration
@@ -168,7 +144,7 @@ class ReusingArm(ConnectionArm):
         return Counts(counts.signer, counts.peer, counts.resumed, self._setup, counts.fault)
 
     def _open(self) -> ssl.SSLSocket:
-        self._connection, duration = self._peer.connect(self._context, None)
+        self._connection, duration = self._peer.connect(self._held.context, None)
         self._setup = (duration,)
         return self._connection
 
@@ -181,11 +157,13 @@ class ReusingArm(ConnectionArm):
 def _scenario(name: str, unit: str, kind: type[ConnectionArm]) -> Callable[[Bench], dict[str, Any]]:
     def run(bench: Bench) -> dict[str, Any]:
         with serving(bench.directory, max(_IDLE, 2 * bench.settings.deadline)) as peer:
+            tallies = Tallies(peer)
+            held = each_way(bench, peer.authority, wire.client_context)
             return measure(
                 name,
                 bench.curve.name,
                 unit,
-                _arms(bench, peer, kind),
+                [kind(one, peer, tallies) for one in held],
                 bench.settings.connections,
                 bench.settings,
                 bench.order,
@@ -193,28 +171,6 @@ def _scenario(name: str, unit: str, kind: type[ConnectionArm]) -> Callable[[Benc
             )
 
     return run
-
-
-def _arms(bench: Bench, peer: Peer, kind: type[ConnectionArm]) -> list[ConnectionArm]:
-    tallies = Tallies(peer)
-    arms = []
-    for name, signer, transport in (
-        ("tpm-persistent", CountingSigner(bench.key), bench.key.transport),
-        ("software", CountingSigner(SoftwareSigner(bench.curve)), None),
-    ):
-        certificate = peer.authority.issue(name, signer.public_key)
-        context = peer.context()
-        tpmtls.load_signer(context, signer, [certificate])
-        arms.append(kind(name, peer, tallies, context, certificate, signer, transport))
-    key = ec.generate_private_key(bench.curve.curve())
-    certificate = peer.authority.issue("software-native", key.public_key())
-    context = peer.context()
-    bundle = bench.directory / "client.pem"
-    bundle.write_bytes(pki.private_pem(key) + pki.pem(certificate))
-    context.load_cert_chain(bundle)
-    bundle.unlink()
-    arms.append(kind("software-native", peer, tallies, context, certificate, None, None))
-    return arms
 
 
 handshake_new = _scenario("handshake-new", "connection", ConnectionArm)

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-SERVER_NAME = "bench.invalid"
+from tpmbench import wire
+
 _VALID = dt.timedelta(days=1)
 _CLOCK_SKEW = dt.timedelta(hours=1)
 
@@ -28,7 +29,7 @@ class Authority:
 
     def issue(self, name: str, public_key: ec.EllipticCurvePublicKey) -> x509.Certificate:
         """Issue a certificate that client and server authentication accept."""
-        names = [x509.DNSName(SERVER_NAME), x509.IPAddress(ip_address("127.0.0.1"))]
+        names = [x509.DNSName(wire.SERVER_NAME), x509.IPAddress(ip_address("127.0.0.1"))]
         usage = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         return (
             self._builder(_name(name), public_key)

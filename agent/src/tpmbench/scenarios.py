@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tpmbench import handshakes, signing
+from tpmbench import handshakes, listening, signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +67,13 @@ SCENARIOS = (
         "request",
         "one connection for all requests",
         handshakes.connection_reused,
+    ),
+    Scenario(
+        "handshake-server-key",
+        "tls",
+        "connection",
+        "a new connection as the listener sees it, with the server's key in the TPM",
+        listening.handshake_server_key,
     ),
 )
 

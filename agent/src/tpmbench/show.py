@@ -15,6 +15,7 @@ _TITLES = {
     ),
     "handshake-new": "One connection per request, {samples} connections, no resumption",
     "handshake-resumed": "One connection per request, {samples} connections, session resumption",
+    "handshake-server-key": "Listener with the key in the TPM, {samples} connections",
     "connection-reused": "One connection reused for {samples} requests",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 
+SERVER_NAME = "bench.invalid"
 REQUEST = b"GET / HTTP/1.1\r\nHost: bench.invalid\r\n\r\n"
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _ONE_REQUEST_ONLY = b"HTTP/1.0"
