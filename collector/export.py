@@ -8,13 +8,11 @@ documents, whose path is in each row's metadata.
 from __future__ import annotations
 
 import calendar
-import csv
-import io
 import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from collector.text import csv_cell, label_value, visible
+from collector.text import label_value, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +76,6 @@ def _figures(arm: Arm, unit: str) -> Iterator[_Row]:
 
 
 def _metadata(host: Host, scenario: Scenario, arm: str) -> str:
-    tpm = host.document["tpm"]
     about: dict[str, Any] = {
         "run_id": host.run_id,
         "host": host.host,
@@ -89,49 +86,46 @@ def _metadata(host: Host, scenario: Scenario, arm: str) -> str:
         "tee": host.tee,
         "tpm_location": host.tpm_location,
         "emulated": host.emulated,
-        "tpm_manufacturer": visible(tpm["manufacturer"]),
-        "resource_manager": tpm["resource_manager"],
-        "agent_version": visible(host.document["agent"]["version"]),
         "document": visible(host.path),
     }
-    return json.dumps(about, sort_keys=True)
+    return json.dumps(about)
 
 
-def rows(hosts: Iterable[Host]) -> Iterator[tuple[str, float | int, str, str, int]]:
-    """Yields metric, value, unit, metadata (JSON) and timestamp (seconds since 1970).
-
-    Figures of an invalid scenario are there too, with ``"status": "invalid"`` in the metadata.
-    """
+def _arms(hosts: Iterable[Host]) -> Iterator[tuple[str, int, Iterator[_Row]]]:
+    """Yields each arm's metadata as JSON, its timestamp, and its figures."""
     for host in hosts:
         when = epoch(host.finished_at)
         for scenario in host.scenarios:
             for arm in scenario.arms:
-                metadata = _metadata(host, scenario, arm.name)
-                for metric, value, unit in _figures(arm, scenario.unit):
-                    yield (metric, value, unit, metadata, when)
+                yield _metadata(host, scenario, arm.name), when, _figures(arm, scenario.unit)
 
 
 def csv_lines(hosts: Iterable[Host]) -> Iterator[str]:
-    """Yields the CSV file in pieces; no cell starts as a formula would."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CSV_HEADER)
-    for metric, value, unit, metadata, when in rows(hosts):
-        writer.writerow((csv_cell(metric), repr(value), csv_cell(unit), metadata, when))
-        if buffer.tell() > 2**16:
-            yield buffer.getvalue()
-            buffer.seek(0)
-            buffer.truncate()
-    yield buffer.getvalue()
+    """Yields the CSV file, one arm at a time.
+
+    Text from a host is only in the metadata, whose cell is a JSON object and always quoted,
+    so that no spreadsheet takes it for a formula. Figures of an invalid scenario are there
+    too, with ``"status": "invalid"`` in the metadata.
+    """
+    yield ",".join(CSV_HEADER) + "\n"
+    for metadata, when, figures in _arms(hosts):
+        quoted = metadata.replace('"', '""')
+        tail = f',"{quoted}",{when}\n'
+        yield "".join(f"{metric},{value!r},{unit}{tail}" for metric, value, unit in figures)
 
 
 def ndjson_lines(hosts: Iterable[Host]) -> Iterator[str]:
-    """Yields the NDJSON file, one object per line."""
-    for metric, value, unit, metadata, when in rows(hosts):
-        yield (
-            f'{{"metric": {json.dumps(metric)}, "value": {value!r}, "unit": {json.dumps(unit)}, '
-            f'"metadata": {metadata}, "timestamp": {when}}}\n'
+    """Yields the NDJSON file, one arm at a time, with the same rows as the CSV file."""
+    for metadata, when, figures in _arms(hosts):
+        tail = f'", "metadata": {metadata}, "timestamp": {when}}}\n'
+        yield "".join(
+            f'{{"metric": "{metric}", "value": {value!r}, "unit": "{unit}{tail}'
+            for metric, value, unit in figures
         )
+
+
+def _labels(**values: str) -> str:
+    return ",".join(f'{name}="{label_value(value)}"' for name, value in values.items())
 
 
 class _Family:
@@ -139,32 +133,30 @@ class _Family:
 
     def __init__(self, name: str, kind: str, about: str) -> None:
         self.name = name
-        self.head = f"# TYPE {name} {kind}\n# HELP {name} {about}\n"
-        self.lines: list[str] = []
+        self.lines = [f"# TYPE {name} {kind}\n# HELP {name} {about}\n"]
 
-    def add(self, value: float, suffix: str = "", **labels: str) -> None:
-        inside = ",".join(f'{key}="{label_value(text)}"' for key, text in labels.items())
-        shown = f"{{{inside}}}" if inside else ""
-        self.lines.append(f"{self.name}{suffix}{shown} {value!r}\n")
+    def add(self, value: float, *labels: str, suffix: str = "") -> None:
+        """Adds a sample; each of ``labels`` is escaped already."""
+        self.lines.append(f"{self.name}{suffix}{{{','.join(labels)}}} {value!r}\n")
 
     def text(self) -> str:
-        return self.head + "".join(self.lines) if self.lines else ""
+        return "".join(self.lines) if len(self.lines) > 1 else ""
 
 
-def _quantiles(family: _Family, arm: Arm, labels: dict[str, str]) -> None:
+def _quantiles(family: _Family, arm: Arm, labels: str) -> None:
     found = arm.durations
     if found is None:
         return
     for quantile, value in (("0.5", found.median.value), ("0.95", found.p95), ("0.99", found.p99)):
-        family.add(value / 1e9, **labels, quantile=quantile)
-    family.add(found.mean * found.n / 1e9, "_sum", **labels)
-    family.add(found.n, "_count", **labels)
+        family.add(value / 1e9, labels, f'quantile="{quantile}"')
+    family.add(found.mean * found.n / 1e9, labels, suffix="_sum")
+    family.add(found.n, labels, suffix="_count")
 
 
-def _ratio(family: _Family, ratio: Interval, labels: dict[str, str]) -> None:
+def _ratio(family: _Family, ratio: Interval, *labels: str) -> None:
     for name, value in (("median", ratio.value), ("low", ratio.low), ("high", ratio.high)):
         if value is not None:
-            family.add(value, **labels, estimate=name)
+            family.add(value, *labels, f'estimate="{name}"')
 
 
 def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) -> str:
@@ -183,40 +175,41 @@ def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) 
     failed = _Family(f"{prefix}_host_failed", "gauge", "1 for a host that was not measured.")
     left_out = _Family(f"{prefix}_documents_left_out", "gauge", "Broken result documents.")
     for host in hosts:
-        where = {"run": host.run_id, "host": host.host}
+        where = _labels(run=host.run_id, host=host.host)
         tpm = host.document["tpm"]
         about.add(
             1,
-            **where,
-            tee=host.tee,
-            tpm_location=host.tpm_location,
-            emulated=str(host.emulated).lower(),
-            tpm_manufacturer=tpm["manufacturer"],
-            tpm_firmware=tpm["firmware_version"],
-            kernel=host.document["system"]["kernel"],
+            where,
+            _labels(
+                tee=host.tee,
+                tpm_location=host.tpm_location,
+                emulated=str(host.emulated).lower(),
+                tpm_manufacturer=tpm["manufacturer"],
+                tpm_firmware=tpm["firmware_version"],
+                kernel=host.document["system"]["kernel"],
+            ),
         )
-        finished.add(epoch(host.finished_at), **where)
+        finished.add(epoch(host.finished_at), where)
         for scenario in host.scenarios:
-            at = where | {"scenario": scenario.name, "curve": scenario.curve or ""}
+            at = f"{where},{_labels(scenario=scenario.name, curve=scenario.curve or '')}"
             usable = scenario.status == "valid"
-            valid.add(int(usable), **at)
+            valid.add(int(usable), at)
             for arm in scenario.arms if usable else ():
-                labels = at | {"arm": arm.name}
+                labels = f"{at},{_labels(arm=arm.name)}"
                 _quantiles(samples, arm, labels)
                 counts = {"signer": arm.signer, "transport": arm.transport, "peer": arm.peer}
                 for counter, number in counts.items():
                     if number is not None:
-                        signed.add(number, **labels, counter=counter)
+                        signed.add(number, labels, f'counter="{counter}"')
                 if arm.resumed is not None:
-                    resumed.add(arm.resumed, **labels)
+                    resumed.add(arm.resumed, labels)
             for found in scenario.ratios:
-                arms = {
-                    "numerator": found.comparison.numerator,
-                    "denominator": found.comparison.denominator,
-                }
-                _ratio(ratios, found.ratio, at | arms)
+                arms = _labels(
+                    numerator=found.comparison.numerator, denominator=found.comparison.denominator
+                )
+                _ratio(ratios, found.ratio, at, arms)
     for host_name, stage in sorted({(lost.host, lost.stage) for lost in failures}):
-        failed.add(1, host=host_name, stage=stage)
+        failed.add(1, _labels(host=host_name, stage=stage))
     left_out.add(broken)
     families = (samples, signed, resumed, ratios, valid, about, finished, failed, left_out)
     return "".join(family.text() for family in families) + "# EOF\n"

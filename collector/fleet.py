@@ -8,7 +8,6 @@ of its runs' figures.
 from __future__ import annotations
 
 import statistics
-import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ import numpy as np
 
 from collector import labels
 from collector.ratios import COMPARISONS, Comparison
-from collector.stats import SEED, Distribution, Interval, bootstrap_medians, percentile_interval
+from collector.stats import Distribution, Interval, bootstrap_medians, percentile_interval, quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,12 +99,12 @@ def _median_of(values: Sequence[float], label: str) -> Interval:
     ordered = np.sort(np.array(values, dtype=np.float64))
     if len(ordered) < FEW:
         return Interval(float(np.median(ordered)), float(ordered[0]), float(ordered[-1]))
-    rng = np.random.default_rng([SEED, zlib.crc32(label.encode())])
-    return percentile_interval(float(np.median(ordered)), bootstrap_medians(ordered, rng))
+    return percentile_interval(quantile(ordered, 0.5), bootstrap_medians(ordered, label))
 
 
 def _spread(values: Sequence[float]) -> float | None:
-    q1, middle, q3 = (float(q) for q in np.quantile(np.array(values), [0.25, 0.5, 0.75]))
+    ordered = np.sort(np.array(values, dtype=np.float64))
+    q1, middle, q3 = (quantile(ordered, share) for share in (0.25, 0.5, 0.75))
     return (q3 - q1) / middle if middle > 0 else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,20 +94,26 @@ def columns(head: Sequence[object], rows: Sequence[Sequence[object]]) -> Markup:
     return Markup("\n\n".join(parts))  # noqa: S704 - made visible above; a text file obeys nothing
 
 
-def wrap(value: object, indent: int = 0, first: str = "") -> Markup:
-    """Breaks text into lines of at most 90 columns, ``indent`` spaces before all but the first."""
-    shown = _plain(value)
+def paragraph(value: object, indent: int = 0, first: str = "") -> Markup:
+    """Breaks text into lines of at most 90 columns that end the last one too.
+
+    Args:
+        value: The text; a block of a template, in which every expression is escaped already.
+        indent: Spaces before all lines but the first.
+        first: What stands before the first line.
+    """
     lines = textwrap.fill(
-        " ".join(str(shown).split()),
+        " ".join(_plain(value).split()),
         90,
         initial_indent=first,
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return Markup(lines)  # noqa: S704 - made visible above
+    return Markup(lines + "\n")  # noqa: S704 - made visible above
 
 
+@functools.cache
 def _environment(finalize: Callable[[object], Markup]) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -118,7 +125,11 @@ def _environment(finalize: Callable[[object], Markup]) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        significant=text.significant, short=text.short, columns=columns, wrap=wrap, ms=text.ms
+        significant=text.significant,
+        short=text.short,
+        columns=columns,
+        paragraph=paragraph,
+        ms=text.ms,
     )
     return environment
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from collector.stats import SEED, Floats, Interval, bootstrap_medians, percentile_interval
+from collector.stats import Floats, Interval, bootstrap_medians, percentile_interval, quantile
 
 
 @dataclass(frozen=True)
@@ -19,26 +18,26 @@ class Sample:
     Attributes:
         arm: The arm's name.
         ordered: Durations in nanoseconds, ascending.
-        label: Names the arm within everything that was measured; seeds its bootstrap.
+        stream: Names the arm within its document, and with that its bootstrap's random numbers.
         signatures: The counts of signatures that are known, in the document's order.
         resumed: Connections resumed; None without connections.
     """
 
     arm: str
     ordered: Floats
-    label: str
+    stream: str
     signatures: tuple[int, ...]
     resumed: int | None
 
     @classmethod
-    def of(cls, arm: dict[str, Any], label: str) -> Sample:
+    def of(cls, arm: dict[str, Any], stream: str) -> Sample:
         """Takes an arm out of a document."""
         counts = arm["signatures"]
         known = (counts["signer"], counts["transport"], counts["peer"])
         return cls(
             arm=arm["name"],
             ordered=np.sort(np.array(arm["samples_ns"], dtype=np.float64)),
-            label=label,
+            stream=stream,
             signatures=tuple(count for count in known if count is not None),
             resumed=arm["resumed"],
         )
@@ -46,13 +45,12 @@ class Sample:
     @functools.cached_property
     def median(self) -> float:
         """The median, in nanoseconds."""
-        return float(np.median(self.ordered))
+        return quantile(self.ordered, 0.5)
 
     @functools.cached_property
     def draws(self) -> Floats:
-        """Bootstrap draws of the median, in nanoseconds; the same for the same label."""
-        rng = np.random.default_rng([SEED, zlib.crc32(self.label.encode())])
-        return bootstrap_medians(self.ordered, rng)
+        """Bootstrap draws of the median, in nanoseconds."""
+        return bootstrap_medians(self.ordered, self.stream)
 
 
 def ratio_of_medians(numerator: Sample, denominator: Sample) -> Interval | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +83,7 @@ def median_ranks(n: int, confidence: float = 0.95) -> tuple[int, int] | None:
 def median_interval(ordered: Floats) -> Interval:
     """Median of ascending values with its distribution-free 95 % interval, in their unit."""
     ranks = median_ranks(len(ordered))
-    value = float(np.median(ordered))
+    value = quantile(ordered, 0.5)
     if ranks is None:
         return Interval(value, None, None)
     return Interval(value, float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))
@@ -102,10 +103,19 @@ def error_of_mean(stddev: float, n: int) -> float:
     return student_t(0.9995, n - 1) * stddev / math.sqrt(n)
 
 
+def quantile(ordered: Floats, share: float) -> float:
+    """Quantile of ascending values, in their unit: numpy's ``method="linear"``, for one share."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    low = float(ordered[below])
+    high = float(ordered[min(below + 1, len(ordered) - 1)])
+    return low + (high - low) * (place - below)
+
+
 def describe(ordered: Floats) -> Distribution:
     """Summarises samples in nanoseconds, ascending, at least one."""
     n = len(ordered)
-    q1, q3, p95, p99 = (float(q) for q in np.quantile(ordered, [0.25, 0.75, 0.95, 0.99]))
+    q1, q3, p95, p99 = (quantile(ordered, share) for share in (0.25, 0.75, 0.95, 0.99))
     stddev = float(np.std(ordered, ddof=1)) if n > 1 else None
     total = float(np.sum(ordered))
     return Distribution(
@@ -124,31 +134,47 @@ def describe(ordered: Floats) -> Distribution:
     )
 
 
-def bootstrap_medians(ordered: Floats, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
-    """Medians of ``draws`` bootstrap resamples of ascending values, drawn without resampling.
+Ranks = npt.NDArray[np.intp]
+
+
+@functools.lru_cache(maxsize=512)
+def _median_ranks_drawn(n: int, stream: str, draws: int) -> tuple[Ranks, Ranks]:
+    """Draws which of n ascending values are the two middle ones of a resample, counted from 0.
 
     The k-th smallest of n values drawn with replacement is x(ceil(n U)), U the k-th
     smallest of n uniform numbers, which is Beta(k, n + 1 - k); so one such number
     replaces n. With n even the lower middle one is, given the upper one v, the largest
     of k uniform numbers below v, that is v W^(1/k).
+    """
+    rng = np.random.default_rng([SEED, zlib.crc32(stream.encode())])
+    k = (n + 1) // 2
+    if n % 2:
+        upper = lower = rng.beta(k, n + 1 - k, draws)
+    else:
+        upper = rng.beta(k + 1, n - k, draws)
+        lower = upper * rng.random(draws) ** (1 / k)
+    return tuple(  # type: ignore[return-value]
+        np.minimum((uniform * n).astype(np.intp), n - 1) for uniform in (lower, upper)
+    )
+
+
+def bootstrap_medians(ordered: Floats, stream: str, draws: int = DRAWS) -> Floats:
+    """Medians of ``draws`` bootstrap resamples of ascending values.
+
+    Args:
+        ordered: The values, at least one.
+        stream: Names the stream of random numbers; the same name gives the same draws.
+            What is set against each other needs streams of different names.
+        draws: How many.
 
     Returns:
         Array of shape (draws,), in the unit of the values.
     """
-    n = len(ordered)
-    k = (n + 1) // 2
-    if n % 2:
-        return ordered[_rank(rng.beta(k, n + 1 - k, draws), n)]
-    upper = rng.beta(k + 1, n - k, draws)
-    lower = upper * rng.random(draws) ** (1 / k)
-    return (ordered[_rank(lower, n)] + ordered[_rank(upper, n)]) / 2
-
-
-def _rank(uniform: Floats, n: int) -> npt.NDArray[np.intp]:
-    return np.minimum((uniform * n).astype(np.intp), n - 1)
+    lower, upper = _median_ranks_drawn(len(ordered), stream, draws)
+    return (ordered[lower] + ordered[upper]) / 2
 
 
 def percentile_interval(value: float, draws: Floats) -> Interval:
     """The estimate with the 2.5th and 97.5th percentiles of its bootstrap draws."""
-    low, high = (float(q) for q in np.quantile(draws, [0.025, 0.975]))
-    return Interval(value, low, high)
+    ordered = np.sort(draws)
+    return Interval(value, quantile(ordered, 0.025), quantile(ordered, 0.975))

@@ -154,15 +154,12 @@ def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
         keep_samples: Whether to keep the samples too, to draw each of them.
     """
     document = loaded.document
-    identity = f"{document['run_id']}/{document['host']}"
     scenarios = []
     at_hand: verdicts.Samples = {}
     not_valid: verdicts.Reasons = {}
     for scenario in document["scenarios"]:
         name, curve = scenario["name"], scenario["curve"]
-        samples = [
-            Sample.of(arm, f"{identity}/{name}/{curve}/{arm['name']}") for arm in scenario["arms"]
-        ]
+        samples = [Sample.of(arm, f"{name}/{curve}/{arm['name']}") for arm in scenario["arms"]]
         scenarios.append(_scenario(scenario, samples, keep_samples=keep_samples))
         if scenario["status"] == "valid":
             at_hand.update({(name, sample.arm, curve): sample for sample in samples})

@@ -20,7 +20,6 @@ _INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\ufffe\uffff]"
 )
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~])")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def visible(text: str) -> str:
@@ -48,12 +47,6 @@ def markdown(text: str) -> Markup:
 def plain(text: str) -> Markup:
     """Prepares text for a terminal or a text file; Markup passes through."""
     return text if isinstance(text, Markup) else Markup(visible(text))  # noqa: S704 - a text file obeys nothing
-
-
-def csv_cell(text: str) -> str:
-    """Keeps a spreadsheet from taking a cell for a formula."""
-    shown = visible(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
 def label_value(text: str) -> str:

@@ -159,9 +159,7 @@ def test_software_tpms_are_judged_apart() -> None:
     odd = made.local()
     for found in odd["scenarios"]:
         if found["name"] == "handshake-resumed":
-            found["arms"][0]["samples_ns"] = [
-                value * 2 for value in found["arms"][0]["samples_ns"]
-            ]
+            found["arms"][0]["samples_ns"] = [value * 2 for value in found["arms"][0]["samples_ns"]]
     found = rows(PUBLISHED_LIKE, odd)
     assert found["resumed-equal", False]["verdict"] == "confirmed"
     assert found["resumed-equal", True]["verdict"] == "refuted"
