@@ -27,6 +27,9 @@ _LABELS = {
     "nothing-loaded": "nothing loaded",
     "same-transport": "same transport",
     "other-transport": "other transport",
+    "same-transport-2-objects": "same, 2 objects",
+    "same-transport-3-objects": "same, 3 objects",
+    "same-transport-hmac-session": "same, idle session",
     "software-native": "software, native",
     "floor": "floor (command)",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,11 +15,12 @@ import tpmtls
 from tpmbench.counting import CountingSigner
 from tpmbench.measuring import Absent, Counts, measure, not_applicable
 from tpmbench.outcome import BenchError
+from tpmbench.tpmkeys import idle_session
 from tpmtls.public import CURVES
 from tpmtls.transport import AGAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from tpmbench.context import Bench
@@ -187,32 +189,25 @@ def _transient_key(bench: Bench) -> Any:
 
 
 def loaded_transport(bench: Bench) -> dict[str, Any]:
-    """Measure a persistent key while an unrelated transient object is loaded, or is not."""
-    curve = bench.curve
+    """Measure a persistent key while something unrelated is loaded, or is not."""
+    curve, signing = bench.curve, bench.key.transport
     if not bench.has_resource_manager:
         return not_applicable(
             "loaded-transport", curve.name, "signature", "no resource manager on this transport"
         )
-    unrelated = CURVES[0]
-    signing = bench.key.transport
+    arms, absent = [], []
     with bench.another_transport() as other:
-        arms = [
-            SigningArm("nothing-loaded", bench.key, curve, signing),
-            SigningArm(
-                "same-transport",
-                bench.key,
-                curve,
-                signing,
-                lambda: bench.keyring.transient(unrelated, signing),
-            ),
-            SigningArm(
-                "other-transport",
-                bench.key,
-                curve,
-                signing,
-                lambda: bench.keyring.transient(unrelated, other),
-            ),
-        ]
+        for name, objects, sessions, elsewhere in _LOADS:
+            where = other if elsewhere else signing
+            load = partial(_loaded, bench, where, objects, sessions)
+            arm = SigningArm(name, bench.key, curve, signing, load)
+            try:
+                with arm.ready():
+                    arm.sample()
+            except (BenchError, tpmtls.TpmError) as error:
+                absent.append(Absent(name, str(error)))
+            else:
+                arms.append(arm)
         return measure(
             "loaded-transport",
             curve.name,
@@ -222,4 +217,29 @@ def loaded_transport(bench: Bench) -> dict[str, Any]:
             bench.settings,
             bench.order,
             bench.watch,
+            absent,
         )
+
+
+# Arm, transient objects, idle HMAC sessions, and whether they are on another transport than
+# the one that signs.
+_LOADS = (
+    ("nothing-loaded", 0, 0, False),
+    ("same-transport", 1, 0, False),
+    ("same-transport-2-objects", 2, 0, False),
+    ("same-transport-3-objects", 3, 0, False),
+    ("same-transport-hmac-session", 0, 1, False),
+    ("other-transport", 1, 0, True),
+)
+
+
+@contextlib.contextmanager
+def _loaded(bench: Bench, where: Transport, objects: int, sessions: int) -> Iterator[None]:
+    """Keep unrelated things loaded on a transport for the time of the block."""
+    unrelated = CURVES[0]
+    with contextlib.ExitStack() as stack:
+        for _ in range(objects):
+            stack.enter_context(bench.keyring.transient(unrelated, where))
+        for _ in range(sessions):
+            stack.enter_context(idle_session(where))
+        yield

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tpmtls.transport import Transport
 
 RH_OWNER = 0x40000001
+_RH_NULL = 0x40000007
+_SE_HMAC = 0x00
+_ALG_SHA256 = 0x000B
 
 # Where a key may be put on its own account: from the upper end of the owner's range, away
 # from the TCG's provisioning handles, Azure's and go-tpm-tools'.
@@ -154,6 +157,27 @@ def free_handle(transport: Transport, asked: int | None) -> int:
             "choose another handle, or auto"
         )
     return asked
+
+
+@contextlib.contextmanager
+def idle_session(transport: Transport) -> Iterator[int]:
+    """Keep an HMAC session open, and unused, for the time of the block.
+
+    Raises:
+        TpmError: the TPM refused it.
+    """
+    parameters = (
+        commands.sized(secrets.token_bytes(16))  # nonceCaller
+        + commands.sized(b"")  # no salt
+        + struct.pack(">BHH", _SE_HMAC, areas.ALG_NULL, _ALG_SHA256)
+    )
+    response = commands.run(
+        transport, "TPM2_StartAuthSession", (_RH_NULL, _RH_NULL), parameters, response_handles=1
+    )
+    try:
+        yield response.handles[0]
+    finally:
+        commands.flush(transport, response.handles[0])
 
 
 class Keyring:

@@ -25,6 +25,7 @@ _ST_NO_SESSIONS = 0x8001
 _ST_SESSIONS = 0x8002
 _RS_PW = 0x40000009
 
+CAP_ALGS = 0x0
 CAP_HANDLES = 0x1
 CAP_TPM_PROPERTIES = 0x6
 CAP_ECC_CURVES = 0x8
@@ -40,6 +41,7 @@ CODES = {
     "TPM2_CreatePrimary": 0x131,
     "TPM2_ReadPublic": 0x173,
     "TPM2_FlushContext": 0x165,
+    "TPM2_StartAuthSession": 0x176,
     "TPM2_GetCapability": 0x17A,
     "TPM2_Sign": 0x15D,
 }
@@ -145,6 +147,21 @@ def properties(transport: Transport, first: int, count: int) -> dict[int, int]:
     found = struct.unpack_from(">I", data)[0]
     flat = struct.unpack_from(f">{2 * found}I", data, 4)
     return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def algorithms(transport: Transport) -> frozenset[int]:
+    """Read the TPM_ALG_ID of every algorithm that the TPM has (TCG algorithm registry)."""
+    found: list[int] = []
+    first, more = 0, True
+    while more:
+        more, data = _capability(transport, CAP_ALGS, first, _PAGE)
+        count = struct.unpack_from(">I", data)[0]
+        page = [struct.unpack_from(">HI", data, 4 + 6 * index)[0] for index in range(count)]
+        if not page:
+            break
+        found += page
+        first = page[-1] + 1
+    return frozenset(found)
 
 
 def curves(transport: Transport) -> tuple[int, ...]:
