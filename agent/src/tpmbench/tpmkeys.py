@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpm2_pytss import TPM2B_PUBLIC, TPM2B_SENSITIVE_CREATE, TPMT_PUBLIC
 
+import tpmtls
 from tpmbench.journal import Entry, Journal
 from tpmbench.outcome import BenchError, LeftBehindError
 from tpmtls import commands
@@ -251,6 +252,21 @@ class Keyring:
         except (BenchError, TpmTlsError) as error:
             raise LeftBehindError(_left_behind(entry, error)) from error
         self._journal.remove(entry)
+
+
+def provision(
+    transport: Transport, journal: Journal, owner: Owner, curve: areas.Curve, handle: int
+) -> tpmtls.Key:
+    """Make a key, make it persistent and leave it there.
+
+    Raises:
+        BenchError, TpmTlsError: it could not be made.
+    """
+    free_handle(transport, handle)
+    keyring = Keyring(transport, journal, owner, None)
+    with keyring.transient(curve) as loaded:  # journalled until here, in case we are killed
+        evict_control(transport, loaded, handle, owner)
+    return tpmtls.attach(transport, handle)
 
 
 def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
