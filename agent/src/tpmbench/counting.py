@@ -29,7 +29,8 @@ class CountingSigner:
     @property
     def public_key(self) -> ec.EllipticCurvePublicKey:
         """The public half."""
-        return self._signer.public_key
+        key: ec.EllipticCurvePublicKey = self._signer.public_key
+        return key
 
     def sign(self, digest: bytes) -> bytes:
         """Count, and sign."""

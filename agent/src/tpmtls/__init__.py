@@ -6,6 +6,8 @@
 The certificate picks the key: its public key is looked for among the TPM's
 persistent objects. The private key never leaves the TPM; each full handshake costs
 one TPM2_Sign command. Keys are neither created nor evicted here.
+
+Messages go to the logger ``tpmtls``; no auth value is in any of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpmtls import errors as errors
-from tpmtls.bridge import Signer, read_chain
+from tpmtls.bridge import Signer, read_chain, renew
 from tpmtls.bridge import load as load_signer
 from tpmtls.errors import (
     AuthRequired,
@@ -23,6 +25,7 @@ from tpmtls.errors import (
     DeviceBusy,
     DeviceMissing,
     DevicePermission,
+    IdentityRefused,
     KeyClosed,
     LockedOut,
     NotASigningKey,
@@ -37,12 +40,14 @@ from tpmtls.errors import (
 )
 from tpmtls.find import find_for_certificate, find_handle, persistent_handles
 from tpmtls.key import Key, attach
+from tpmtls.probing import Verdict, probe
 from tpmtls.transport import (
     DEFAULT_DEADLINE,
     DEFAULT_TCTI,
     Transport,
     connect,
     resource_manager,
+    share,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
     from tpmtls.bridge import Chain
+    from tpmtls.key import Auth
 
 __all__ = [
     "DEFAULT_DEADLINE",
@@ -62,6 +68,7 @@ __all__ = [
     "DeviceBusy",
     "DeviceMissing",
     "DevicePermission",
+    "IdentityRefused",
     "Key",
     "KeyClosed",
     "LockedOut",
@@ -75,6 +82,7 @@ __all__ = [
     "Transport",
     "TransportError",
     "UnusableKey",
+    "Verdict",
     "WrongScheme",
     "attach",
     "attach_for_certificate",
@@ -86,7 +94,10 @@ __all__ = [
     "open",
     "open_for_certificate",
     "persistent_handles",
+    "probe",
+    "renew",
     "resource_manager",
+    "share",
 ]
 
 
@@ -94,7 +105,7 @@ def open(  # noqa: A001  # tpmtls.open reads like gzip.open
     handle: int,
     *,
     tcti: str = DEFAULT_TCTI,
-    auth: bytes | None = None,
+    auth: Auth = None,
     deadline: float = DEFAULT_DEADLINE,
 ) -> Key:
     """Attach to the key at a persistent handle, over a transport of its own.
@@ -102,7 +113,7 @@ def open(  # noqa: A001  # tpmtls.open reads like gzip.open
     Args:
         handle: such as ``0x81000004``.
         tcti: see :func:`connect`.
-        auth: the key's auth value; None for a key that has none.
+        auth: see :func:`attach`.
         deadline: seconds to wait for the TPM, the lock on its transport included.
 
     Raises:
@@ -122,7 +133,7 @@ def open_for_certificate(
     certificate: x509.Certificate,
     *,
     tcti: str = DEFAULT_TCTI,
-    auth: bytes | None = None,
+    auth: Auth = None,
     deadline: float = DEFAULT_DEADLINE,
 ) -> Key:
     """Attach to the persistent key that a certificate is over; otherwise like :func:`open`.
@@ -140,7 +151,7 @@ def open_for_certificate(
 
 
 def attach_for_certificate(
-    transport: Transport, certificate: x509.Certificate, *, auth: bytes | None = None
+    transport: Transport, certificate: x509.Certificate, *, auth: Auth = None
 ) -> Key:
     """Like :func:`attach`, for the persistent key that a certificate is over.
 
@@ -155,7 +166,7 @@ def load_cert_chain(
     certificate_chain: Chain,
     *,
     tcti: str = DEFAULT_TCTI,
-    auth: bytes | None = None,
+    auth: Auth = None,
     deadline: float = DEFAULT_DEADLINE,
 ) -> Key:
     """Stand where ``context.load_cert_chain(certfile, keyfile)`` stood, the key in the TPM.
@@ -164,7 +175,7 @@ def load_cert_chain(
         context: the context, client or server side.
         certificate_chain: path of a PEM file, PEM bytes, or certificates, leaf first.
         tcti: see :func:`connect`.
-        auth: the key's auth value; None for a key that has none.
+        auth: see :func:`attach`.
         deadline: seconds to wait for the TPM, the lock on its transport included.
 
     Returns:

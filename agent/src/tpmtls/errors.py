@@ -81,6 +81,13 @@ class KeyClosed(TpmTlsError):
     """The key was closed before."""
 
 
+class IdentityRefused(TpmTlsError, ssl.SSLError):
+    """The other side ended the connection on seeing our certificate or signature."""
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""
+
+
 class SignatureFailed(TpmTlsError, ssl.SSLError):
     """The key could not sign a handshake; ``__cause__`` says why.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from tpmtls.transport import Transport
 
+_log = logging.getLogger("tpmtls")
+
 
 def persistent_handles(transport: Transport) -> list[int]:
     """List the persistent handles that hold an RSA or ECC key, lowest first.
@@ -30,23 +34,28 @@ def persistent_handles(transport: Transport) -> list[int]:
 def find_handle(transport: Transport, key: PublicKeyTypes) -> int:
     """Find the persistent object with a public key.
 
-    Of several with the same key the lowest handle is taken.
+    Of several with the same key the lowest handle is taken, and the logger
+    ``tpmtls`` tells so.
 
     Raises:
-        NotFound: none has it; the message lists the handles that were looked at.
+        NotFound: none has it; the message lists the handles that were looked at, each
+            with the beginning of the SHA-256 of its public key.
         TransportError, TpmError: the TPM cannot be asked.
     """
     wanted = _encoded(key)
-    seen = []
-    for handle, encoded in _persistent_keys(transport):
-        if encoded == wanted:
-            return handle
-        seen.append(f"{handle:#010x}")
-    raise NotFound(
-        "no persistent key in the TPM matches the certificate's public key "
-        f"(looked at {', '.join(seen) or 'no key at all'}); provision the key, or renew the "
-        "certificate over the key that is there"
-    )
+    seen = list(_persistent_keys(transport))
+    matching = [handle for handle, encoded in seen if encoded == wanted]
+    if not matching:
+        looked = ", ".join(f"{handle:#010x} {_short(encoded)}" for handle, encoded in seen)
+        raise NotFound(
+            f"no persistent key in the TPM matches the certificate's public key {_short(wanted)} "
+            f"(looked at {looked or 'no key at all'}); provision the key, or renew the "
+            "certificate over the key that is there"
+        )
+    if len(matching) > 1:
+        others = ", ".join(f"{handle:#010x}" for handle in matching[1:])
+        _log.info("the key is at several handles: taking %#010x, leaving %s", matching[0], others)
+    return matching[0]
 
 
 def find_for_certificate(transport: Transport, certificate: x509.Certificate) -> int:
@@ -55,7 +64,7 @@ def find_for_certificate(transport: Transport, certificate: x509.Certificate) ->
 
 
 def _persistent_keys(transport: Transport) -> Iterator[tuple[int, bytes]]:
-    for handle in list(commands.handles(transport, commands.PERSISTENT_FIRST)):
+    for handle in sorted(commands.handles(transport, commands.PERSISTENT_FIRST)):
         try:
             area, _ = commands.read_public(transport, handle)
         except (TpmError, NotFound):
@@ -69,3 +78,7 @@ def _encoded(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
+
+
+def _short(encoded: bytes) -> str:
+    return f"sha256:{hashlib.sha256(encoded).hexdigest()[:16]}"

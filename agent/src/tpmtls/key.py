@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import (
-    Prehashed,
-    encode_dss_signature,
-)
-
-from tpmtls import bridge, commands, errors, public
+from tpmtls import bridge, commands, errors, private_key, public, requests, schemes
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable, Sequence
 
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from tpm2_pytss import TPMT_PUBLIC
 
     from tpmtls.bridge import Chain
     from tpmtls.transport import Transport
 
+    Auth = bytes | Callable[[], bytes] | None
+
 _HASHCHECK = struct.pack(">HIH", 0x8024, 0x40000007, 0)  # no ticket: TPM_RH_NULL
 _PT_PERMANENT = 0x200
 _IN_LOCKOUT = 1 << 9  # TPMA_PERMANENT (part 2, 8.6)
 _AUTH_CODES = frozenset({0x8E, 0xA2})  # AUTH_FAIL, BAD_AUTH
+_LOCKOUT = 0x921
 
 
 class Key:
-    """An ECDSA key in a TPM.
+    """A signing key in a TPM.
 
     Made by :func:`tpmtls.open` and its siblings, never directly. Safe to use from
     several threads: the TPM runs one command at a time, and so does its transport.
@@ -38,8 +39,9 @@ class Key:
         handle: where the object lives.
         name: its Name (TPM 2.0 part 1, 16).
         public_key: its public half.
-        curve: short name of its curve, such as ``p256``.
-        digest_size: bytes in the digests that it signs.
+        curve: short name of its algorithm, such as ``p256`` or ``rsa2048``.
+        hash: the hash that it signs digests of where the choice is free.
+        digest_size: bytes in that hash's digests.
         transport: what it signs over.
     """
 
@@ -50,36 +52,56 @@ class Key:
         area: TPMT_PUBLIC,
         name: bytes,
         *,
-        auth: bytes,
+        signing: public.Signing,
+        auth: Auth,
         owns_transport: bool,
     ) -> None:
-        self._curve = public.check_usable(area, handle)
         key = public.public_key(area)
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise errors.NotASigningKey(f"the object at {handle:#010x} has no ECDSA public key")
+        if key is None:
+            raise errors.NotASigningKey(f"the object at {handle:#010x} has no public key")
         self._attributes = int(area.objectAttributes)
+        self._signing = signing
+        self._auth = auth
+        self._refused = False
+        self._proved = False
         self._owns_transport = owns_transport
         self._closed = False
         self.transport = transport
         self.handle = handle
         self.name = name
-        self.public_key = key
-        self.curve = self._curve.name
-        self.digest_size = self._curve.hash.digest_size
-        self._algorithm = ec.ECDSA(Prehashed(self._curve.hash))
+        self.public_key: bridge.PublicKey = key
+        self.curve = signing.name
+        self.hash: hashes.HashAlgorithm = signing.hashes[0].algorithm
+        self.digest_size = signing.hashes[0].size
         # All of TPM2_Sign but the digest is the same each time.
-        template = self._command(auth, bytes(self.digest_size))
-        self._head = template[: -(self.digest_size + 4 + len(_HASHCHECK))]
-        self._tail = template[-(4 + len(_HASHCHECK)) :]
+        self._frames = {
+            item.size: self._frame(item, b"" if callable(auth) else auth or b"")
+            for item in signing.hashes
+        }
 
-    def _command(self, auth: bytes, digest: bytes) -> bytes:
-        scheme = struct.pack(">HH", public.ALG_ECDSA, self._curve.hash_id)
-        return commands.marshal(
+    def __repr__(self) -> str:
+        return f"<tpmtls.Key {self.curve} at {self.handle:#010x} on {self.transport.tcti}>"
+
+    @property
+    def hash_names(self) -> tuple[str, ...]:
+        """Hashes that it signs digests of, such as ``sha256``."""
+        return tuple(item.name for item in self._signing.hashes)
+
+    @property
+    def private_key(self) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+        """The key as the cryptography package has private keys; it can sign and nothing else."""
+        return private_key.over(self)
+
+    def _frame(self, digest: schemes.Hash, auth: bytes) -> tuple[bytes, bytes]:
+        """Return what stands before and behind a digest in TPM2_Sign."""
+        tail = struct.pack(">HH", self._signing.scheme.tpm_id, digest.tpm_id) + _HASHCHECK
+        command = commands.marshal(
             "TPM2_Sign",
             (self.handle,),
-            commands.sized(digest) + scheme + _HASHCHECK,
+            commands.sized(bytes(digest.size)) + tail,
             (commands.password(auth),),
         )
+        return command[: -(digest.size + len(tail))], tail
 
     def sign_command(self, digest: bytes) -> bytes:
         """Marshal the TPM2_Sign command that :meth:`sign` would send for a digest.
@@ -87,67 +109,100 @@ class Key:
         Raises:
             ValueError: the digest's length is not that of the key's hash.
         """
-        if len(digest) != self.digest_size:
+        try:
+            head, tail = self._frames[len(digest)]
+        except KeyError:
+            takes = " or ".join(f"{item.size} ({item.name})" for item in self._signing.hashes)
             raise ValueError(
-                f"a {self.curve} key signs digests of {self.digest_size} bytes "
-                f"({self._curve.hash.name}), not of {len(digest)}"
-            )
-        return self._head + digest + self._tail
+                f"this {self.curve} key signs digests of {takes} bytes, not of {len(digest)}"
+            ) from None
+        if callable(self._auth):
+            used = next(item for item in self._signing.hashes if item.size == len(digest))
+            head, tail = self._frame(used, self._auth())
+        return head + digest + tail
 
     def sign(self, digest: bytes) -> bytes:
         """Sign a digest in the TPM.
 
         Args:
-            digest: as long as the curve's hash: 32, 48 or 64 bytes.
+            digest: as long as the key's hash: 32, 48 or 64 bytes. A key without a
+                scheme of its own takes each of them, and the length decides the hash.
 
         Returns:
-            The ECDSA signature, DER-encoded (RFC 3279, 2.2.3).
+            The signature: DER-encoded for ECDSA (RFC 3279, 2.2.3), RSA-PSS otherwise.
 
         Raises:
             KeyClosed: :meth:`close` was called.
             ValueError: the digest has another length.
-            AuthRequired: the TPM asks for an auth value.
+            AuthRequired: the TPM does not accept the auth value.
+            LockedOut: the TPM is in dictionary-attack lockout.
+            WrongScheme, UnusableKey: the first signature is not one that TLS takes.
             TpmError: the TPM refused for another reason.
             DeadlineExceeded, TransportError: no answer.
         """
         if self._closed:
             raise errors.KeyClosed(f"the key at {self.handle:#010x} was closed; open it again")
+        if self._refused:  # asking again could bring the TPM into lockout
+            raise self._auth_required()
         response = self.transport.exchange(self.sign_command(digest), "TPM2_Sign")
-        return self.parse_signature(response)
+        signature = self.parse_signature(response)
+        if not self._proved:
+            self._prove(signature, digest)
+        return signature
 
     def parse_signature(self, response: bytes) -> bytes:
-        """Take the DER-encoded signature out of a response to TPM2_Sign.
+        """Take the signature out of a response to TPM2_Sign.
 
         Raises:
-            AuthRequired, TpmError: the response is an error.
+            AuthRequired, LockedOut, TpmError: the response is an error.
         """
         try:
             area = commands.unmarshal(response, "TPM2_Sign").parameters
         except errors.TpmError as error:
-            if commands.base_code(error.code) in _AUTH_CODES:
-                raise errors.AuthRequired(
-                    f"the key at {self.handle:#010x} has an auth value; give it as auth="
-                ) from error
+            code = commands.base_code(error.code)
+            if code in _AUTH_CODES:
+                self._refused = not callable(self._auth)
+                raise self._auth_required() from error
+            if code == _LOCKOUT:
+                raise _locked_out(self.handle) from error
             raise
-        first = struct.unpack_from(">H", area, 4)[0]
-        r = int.from_bytes(area[6 : 6 + first])
-        second = struct.unpack_from(">H", area, 6 + first)[0]
-        s = int.from_bytes(area[8 + first : 8 + first + second])
-        return encode_dss_signature(r, s)
+        return self._signing.scheme.parse(area)
+
+    def _prove(self, signature: bytes, digest: bytes) -> None:
+        """Check the first signature in software, so that no peer is the first to find out."""
+        if self.verify(signature, digest):
+            self._proved = True
+            return
+        if self._signing.scheme is schemes.RSA_PSS:
+            salt = schemes.salt_length(self.public_key, signature, digest)
+            if salt is not None:
+                raise errors.WrongScheme(
+                    f"the key at {self.handle:#010x} is an RSA key, and this TPM makes RSA-PSS "
+                    f"signatures with a salt of {salt} bytes where TLS 1.3 demands {len(digest)}, "
+                    "as long as the digest; use an ECDSA key on P-256 or P-384"
+                )
+        raise errors.UnusableKey(
+            f"a signature by the key at {self.handle:#010x} does not verify with its own "
+            "public key; the TPM or its transport is faulty"
+        )
+
+    def _auth_required(self) -> errors.AuthRequired:
+        problem = "has an auth value; give it" if self._auth is None else "has another auth value"
+        remedy = "as auth=" if self._auth is None else "than the one given; correct auth="
+        return errors.AuthRequired(
+            f"the key at {self.handle:#010x} {problem} {remedy} (the TPM may count wrong ones)"
+        )
 
     def verify(self, signature: bytes, digest: bytes) -> bool:
         """Tell, in software, whether a signature over a digest is this key's."""
-        try:
-            self.public_key.verify(signature, digest, self._algorithm)
-        except InvalidSignature:
-            return False
-        return True
+        return self._signing.scheme.verify(self.public_key, signature, digest)
 
     def load_into(self, context: ssl.SSLContext, certificate_chain: Chain) -> None:
         """Make this the private key of a context, client or server side.
 
-        Connections that the context makes from here on use it. Call it again
-        with a renewed certificate over the same key at any time.
+        Connections that the context makes from here on use it. Call it again, or
+        :func:`tpmtls.renew`, with a renewed certificate over the same key at any time,
+        also while other threads make connections.
 
         Args:
             context: the context.
@@ -160,6 +215,27 @@ class Key:
         """
         bridge.load(context, self, certificate_chain)
 
+    def certificate_request(
+        self,
+        subject: str | x509.Name,
+        san: Sequence[str | x509.GeneralName] = (),
+        *,
+        extensions: Sequence[x509.ExtensionType] = (),
+    ) -> x509.CertificateSigningRequest:
+        """Make a certificate signing request over this key, signed in the TPM.
+
+        Args:
+            subject: a name, or its RFC 4514 text such as ``CN=store,O=Example``.
+            san: subject alternative names; text is an IP address where it reads as
+                one, a URI where it holds ``://``, a DNS name otherwise.
+            extensions: further extensions to ask for, none of them critical.
+
+        Raises:
+            ValueError: the subject or a name is malformed.
+            KeyClosed, AuthRequired, TpmError, TransportError: see :meth:`sign`.
+        """
+        return requests.build(self.private_key, self.hash, subject, san, extensions)
+
     def non_exportable(self) -> bool:
         """Tell whether the TPM refuses to duplicate the key elsewhere (fixedTPM)."""
         return bool(self._attributes & public.FIXED_TPM)
@@ -169,11 +245,19 @@ class Key:
         return bool(self._attributes & public.SENSITIVE_DATA_ORIGIN)
 
     def close(self) -> None:
-        """Let go of the key; it stays where it is. May be called again."""
-        if not self._closed:
-            self._closed = True
-            if self._owns_transport:
-                self.transport.close()
+        """Let go of the key. May be called again.
+
+        A persistent key stays where it is; a transient one is flushed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self.handle < commands.PERSISTENT_FIRST:
+            # Gone already is as good; so is a transport that took it along.
+            with contextlib.suppress(errors.TpmError, errors.TransportError):
+                commands.flush(self.transport, self.handle)
+        if self._owns_transport:
+            self.transport.close()
 
     def __enter__(self) -> Key:
         return self
@@ -186,7 +270,7 @@ def attach(
     transport: Transport,
     handle: int,
     *,
-    auth: bytes | None = None,
+    auth: Auth = None,
     owns_transport: bool = False,
 ) -> Key:
     """Attach to the key at a handle over an open transport.
@@ -197,7 +281,8 @@ def attach(
     Args:
         transport: an open transport.
         handle: a persistent handle, or a transient one of this transport.
-        auth: the key's auth value; None for a key that has none.
+        auth: the key's auth value, or what returns it, called for each signature;
+            None for a key that has none.
         owns_transport: close the transport with the key.
 
     Raises:
@@ -206,27 +291,33 @@ def attach(
         TransportError, TpmError: the TPM cannot be asked.
     """
     area, name = commands.read_public(transport, handle)
-    key = Key(transport, handle, area, name, auth=auth or b"", owns_transport=owns_transport)
+    signing = public.check_usable(area, handle)
+    if signing.open:
+        signing = _with_hashes_of(transport, signing)
     subject_to_lockout = not int(area.objectAttributes) & public.NO_DA
     if subject_to_lockout:
         permanent = commands.properties(transport, _PT_PERMANENT, 1).get(_PT_PERMANENT, 0)
         if permanent & _IN_LOCKOUT:
-            raise errors.LockedOut(
-                f"the TPM is in dictionary-attack lockout and the key at {handle:#010x} is "
-                "subject to it; wait for the lockout to end or clear it with "
-                "tpm2_dictionarylockout --clear-lockout"
-            )
+            raise _locked_out(handle)
+    key = Key(
+        transport, handle, area, name, signing=signing, auth=auth, owns_transport=owns_transport
+    )
     # Where a wrong auth value would count as an attack, only the caller's word may be tried.
     if auth is not None or not subject_to_lockout:
-        _try(key)
+        key.sign(bytes(key.digest_size))
     return key
 
 
-def _try(key: Key) -> None:
-    """Sign once and verify in software, so that no handshake is the first to find out."""
-    digest = bytes(key.digest_size)
-    if not key.verify(key.sign(digest), digest):
-        raise errors.UnusableKey(
-            f"a trial signature by the key at {key.handle:#010x} does not verify with its own "
-            "public key; the TPM or its transport is faulty"
-        )
+def _with_hashes_of(transport: Transport, signing: public.Signing) -> public.Signing:
+    """Leave out hashes that the TPM does not have."""
+    has = commands.algorithms(transport)
+    kept = tuple(item for item in signing.hashes if item.tpm_id in has)
+    return public.Signing(signing.name, signing.scheme, kept or signing.hashes[:1], open=True)
+
+
+def _locked_out(handle: int) -> errors.LockedOut:
+    return errors.LockedOut(
+        f"the TPM is in dictionary-attack lockout and the key at {handle:#010x} is "
+        "subject to it; wait for the lockout to end or clear it with "
+        "tpm2_dictionarylockout --clear-lockout"
+    )

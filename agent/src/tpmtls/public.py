@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from tpm2_pytss import TPM2B_PUBLIC
 
-from tpmtls import errors
+from tpmtls import errors, schemes
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
     from tpm2_pytss import TPMT_PUBLIC
 
 ALG_RSA = 0x0001
 ALG_NULL = 0x0010
-ALG_ECDSA = 0x0018
+ALG_ECDSA = schemes.ALG_ECDSA
 ALG_ECC = 0x0023
 
 # TPMA_OBJECT (part 2, 8.3)
@@ -50,11 +50,31 @@ class Curve:
     curve: type[ec.EllipticCurve]
 
 
-CURVES = (
-    Curve("p256", 0x0003, 0x000B, hashes.SHA256(), ec.SECP256R1),
-    Curve("p384", 0x0004, 0x000C, hashes.SHA384(), ec.SECP384R1),
-    Curve("p521", 0x0005, 0x000D, hashes.SHA512(), ec.SECP521R1),
+CURVES = tuple(
+    Curve(name, tpm_id, digest.tpm_id, digest.algorithm, curve)
+    for name, tpm_id, digest, curve in (
+        ("p256", 0x0003, schemes.SHA256, ec.SECP256R1),
+        ("p384", 0x0004, schemes.SHA384, ec.SECP384R1),
+        ("p521", 0x0005, schemes.SHA512, ec.SECP521R1),
+    )
 )
+
+
+@dataclass(frozen=True)
+class Signing:
+    """How a key signs TLS handshakes.
+
+    Attributes:
+        name: short name of its algorithm, such as ``p256`` or ``rsa2048``.
+        scheme: the signature scheme.
+        hashes: what it may sign digests of, TLS 1.3's choice first.
+        open: whether the object leaves the choice of the hash to each signature.
+    """
+
+    name: str
+    scheme: schemes.Scheme
+    hashes: tuple[schemes.Hash, ...]
+    open: bool = False
 
 
 def public_key(public: TPMT_PUBLIC) -> ec.EllipticCurvePublicKey | RSAPublicKey | None:
@@ -83,8 +103,8 @@ def curve_of(public: TPMT_PUBLIC) -> Curve | None:
     return next((curve for curve in CURVES if curve.tpm_id == number), None)
 
 
-def check_usable(public: TPMT_PUBLIC, handle: int) -> Curve:
-    """Check that an object can sign TLS handshakes, and return its curve.
+def check_usable(public: TPMT_PUBLIC, handle: int) -> Signing:
+    """Check that an object can sign TLS handshakes, and return how.
 
     Raises:
         NotASigningKey, RestrictedKey, WrongScheme, AuthRequired: why it cannot.
@@ -100,28 +120,54 @@ def check_usable(public: TPMT_PUBLIC, handle: int) -> Curve:
     if attributes & RESTRICTED:
         raise errors.RestrictedKey(
             f"{where} is a restricted key, such as an attestation key: it signs only what the "
-            "TPM itself hashed, never a TLS transcript; attach to an unrestricted signing key"
+            "TPM itself hashed, and answers a TLS transcript with TPM_RC_TICKET; attach to an "
+            "unrestricted signing key"
         )
-    curve = check_scheme(public, where)
+    signing = _rsa(public, where) if kind == ALG_RSA else _ecdsa(public, where)
     if not attributes & USER_WITH_AUTH:
         raise errors.AuthRequired(
             f"{where} can be used under a policy only (userWithAuth is clear); provision a key "
             "with userWithAuth set"
         )
-    return curve
+    return signing
+
+
+def _rsa(public: TPMT_PUBLIC, where: str) -> Signing:
+    detail = public.parameters.rsaDetail
+    name, scheme = f"rsa{int(detail.keyBits)}", int(detail.scheme.scheme)
+    if scheme == ALG_NULL:
+        return Signing(name, schemes.RSA_PSS, schemes.HASHES, open=True)
+    if scheme != schemes.ALG_RSAPSS:
+        raise errors.WrongScheme(
+            f"{where} is an RSA key with signing scheme {scheme:#06x}, and TLS 1.3 asks for "
+            f"RSA-PSS ({schemes.ALG_RSAPSS:#06x}); provision it with that scheme, or an ECDSA key"
+        )
+    number = int(detail.scheme.details.rsapss.hashAlg)
+    for digest in schemes.HASHES:
+        if digest.tpm_id == number:
+            return Signing(name, schemes.RSA_PSS, (digest,))
+    raise errors.WrongScheme(
+        f"{where} signs with hash {number:#06x}, which TLS 1.3 does not; provision it with SHA-256"
+    )
+
+
+def _ecdsa(public: TPMT_PUBLIC, where: str) -> Signing:
+    curve = check_scheme(public, where)
+    own = tuple(item for item in schemes.HASHES if item.tpm_id == curve.hash_id)
+    if int(public.parameters.eccDetail.scheme.scheme) != ALG_NULL:
+        return Signing(curve.name, schemes.ECDSA, own)
+    others = tuple(item for item in schemes.HASHES if item not in own)
+    return Signing(curve.name, schemes.ECDSA, own + others, open=True)
 
 
 def check_scheme(public: TPMT_PUBLIC, where: str = "the object") -> Curve:
-    """Check that a key's algorithm is one that TLS 1.3 signs with, and return its curve.
+    """Check that a key is an ECDSA key that TLS 1.3 signs with, and return its curve.
 
     Raises:
         WrongScheme: it is not.
     """
     if int(public.type) == ALG_RSA:
-        raise errors.WrongScheme(
-            f"{where} is an RSA key: TLS 1.3 demands RSA-PSS with a salt as long as the digest, "
-            "and a TPM chooses the salt's length itself; use an ECDSA key on P-256 or P-384"
-        )
+        raise errors.WrongScheme(f"{where} is an RSA key; provision an ECDSA key on P-256 or P-384")
     curve = curve_of(public)
     detail = public.parameters.eccDetail
     if curve is None:

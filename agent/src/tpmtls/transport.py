@@ -1,51 +1,30 @@
 """One open descriptor or connection to a TPM, and the lock on it.
 
 A command goes out and its response comes back through :meth:`Transport.exchange`.
-Devices and swtpm sockets are spoken to directly, because the TSS's own TCTIs for
-them block without end when a TPM falls silent; every other TCTI is the TSS's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import grp
 import os
-import pwd
-import select
-import socket
-import stat
 import threading
 import time
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from tpmtls import errors
+from tpmtls.channels import DEFAULT_TCTI, Channel, Shared, abandon, open_channel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = [
+    "AGAIN", "DEFAULT_DEADLINE", "DEFAULT_TCTI", "Channel", "Transport", "connect",
+    "resource_manager", "share",
+]  # fmt: skip
 
-DEFAULT_TCTI = "device:/dev/tpmrm0"
 DEFAULT_DEADLINE = 10.0
 """Seconds to wait for the lock and for the TPM's answer, together."""
 
-_HEADER = 10
-_LARGEST_RESPONSE = 65536
 # Format-zero warnings after which the TPM wants the same command again (part 2, 6.6.3).
 AGAIN = frozenset({0x908, 0x90A, 0x922})  # YIELDED, TESTING, RETRY
-
-
-class Channel(Protocol):
-    """What carries bytes to one TPM and back."""
-
-    def send(self, command: bytes) -> None:
-        """Hand a whole command over."""
-
-    def receive(self, timeout: float) -> bytes:
-        """Return the whole response, or raise :class:`TimeoutError` after ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """Let go of it."""
 
 
 class Transport:
@@ -56,6 +35,9 @@ class Transport:
         channel: what carries the bytes; :meth:`exchange` is the way to use it.
         deadline: seconds that :meth:`exchange` waits for lock and answer, together.
         resubmissions: commands sent again because the TPM asked for it, since opening.
+        waits: commands that found the transport busy and queued for it, since opening.
+        waited: seconds that they queued, together.
+        last_wait: seconds that the command sent last had queued.
     """
 
     def __init__(self, channel: Channel, tcti: str, deadline: float = DEFAULT_DEADLINE) -> None:
@@ -63,10 +45,15 @@ class Transport:
         self._lock = threading.Lock()
         self._unread = False
         self._closed = False
+        self._foreign = False
         self._holder = ""
         self.tcti = tcti
         self.deadline = deadline
         self.resubmissions = 0
+        self.waits = 0
+        self.waited = 0.0
+        self.last_wait = 0.0
+        _open_transports.add(self)
 
     def exchange(self, command: bytes, what: str = "a command") -> bytes:
         """Send one command and return its response, whatever its response code.
@@ -80,11 +67,17 @@ class Transport:
             TransportError: the transport is closed or broke.
         """
         started = time.monotonic()
-        if not self._lock.acquire(timeout=self.deadline):
-            raise errors.DeadlineExceeded(
-                f"{what} waited {self.deadline:g} s for {self.tcti}, which was busy with "
-                f"{self._holder or 'another command'}; use a longer deadline or fewer threads"
-            )
+        if not self._lock.acquire(blocking=False):
+            if not self._lock.acquire(timeout=self.deadline):
+                raise errors.DeadlineExceeded(
+                    f"{what} waited {self.deadline:g} s for {self.tcti}, which was busy with "
+                    f"{self._holder or 'another command'}; use a longer deadline or fewer threads"
+                )
+            self.last_wait = time.monotonic() - started
+            self.waited += self.last_wait
+            self.waits += 1
+        else:
+            self.last_wait = 0.0
         try:
             self._holder = what
             return self._exchange_locked(command, what, started + self.deadline)
@@ -95,10 +88,12 @@ class Transport:
     def _exchange_locked(self, command: bytes, what: str, until: float) -> bytes:
         if self._closed:
             raise errors.TransportError(f"{self.tcti} is closed; open it again")
+        if self._foreign:
+            self._reopen()
         pause = 0.001
         while True:
             response = self._once(command, what, until)
-            if int.from_bytes(response[6:_HEADER]) not in AGAIN:
+            if int.from_bytes(response[6:10]) not in AGAIN:
                 return response
             if time.monotonic() + pause >= until:
                 raise errors.DeadlineExceeded(
@@ -130,6 +125,28 @@ class Transport:
             ) from error
         return response
 
+    def _reopen(self) -> None:
+        """Open it anew: the descriptor that a fork brought along is its parent's."""
+        if isinstance(self.channel, Shared):
+            raise errors.TransportError(
+                "the TPM connection was opened before a fork and belongs to the parent process; "
+                "open one in this process"
+            )
+        inherited = self.channel
+        self.channel = open_channel(self.tcti, self.deadline)
+        self._foreign = False
+        abandon(inherited)
+
+    def after_fork(self) -> None:
+        """Note, in a forked child, that the channel is shared with the parent.
+
+        Answers would go to whichever of the two reads first, so the next command
+        opens the transport anew. A transient object of the parent is not there on it.
+        """
+        self._lock = threading.Lock()  # a thread of the parent's may have held it
+        self._foreign = True
+        self._unread = False
+
     def close(self) -> None:
         """Let go of the TPM; nothing in it is changed. May be called again."""
         with self._lock:
@@ -142,6 +159,17 @@ class Transport:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_open_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for transport in list(_open_transports):
+        transport.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def connect(tcti: str = DEFAULT_TCTI, deadline: float = DEFAULT_DEADLINE) -> Transport:
@@ -157,14 +185,20 @@ def connect(tcti: str = DEFAULT_TCTI, deadline: float = DEFAULT_DEADLINE) -> Tra
         DeviceMissing, DevicePermission, DeviceBusy, TransportError: it could not be opened.
         ValueError: the string names no transport.
     """
-    kind, _, where = tcti.partition(":")
-    if not kind:
-        raise ValueError(f"{tcti!r} names no transport; say for instance {DEFAULT_TCTI}")
-    if kind == "device":
-        return Transport(_Device(where or "/dev/tpmrm0"), tcti, deadline)
-    if kind == "swtpm":
-        return Transport(_open_swtpm(tcti, where, deadline), tcti, deadline)
-    return Transport(_open_with_tss(kind, where, tcti), tcti, deadline)
+    return Transport(open_channel(tcti, deadline), tcti, deadline)
+
+
+def share(tcti: object, deadline: float = DEFAULT_DEADLINE) -> Transport:
+    """Make a transport of a TPM connection that the caller has open already.
+
+    Closing the transport leaves the connection open. Nothing else may use the connection
+    while a command is under way.
+
+    Args:
+        tcti: a ``tpm2_pytss.TCTI``, such as ``TCTILdr("device")`` or an ESAPI's ``tcti``.
+        deadline: seconds to wait for an answer.
+    """
+    return Transport(Shared(tcti), "the caller's connection", deadline)
 
 
 def resource_manager(tcti: str) -> str:
@@ -185,161 +219,3 @@ def resource_manager(tcti: str) -> str:
     return {"tabrmd": "tabrmd", "swtpm": "none", "mssim": "none", "libtpms": "none"}.get(
         kind, "unknown"
     )
-
-
-class _Descriptor:
-    """Commands and responses over a non-blocking descriptor."""
-
-    def __init__(self, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)
-        self._descriptor = descriptor
-        self._readable = select.poll()
-        self._readable.register(descriptor, select.POLLIN)
-
-    def send(self, command: bytes) -> None:
-        # A device takes a command in one write or not at all; a socket's buffer is
-        # far larger than any command and empty between commands.
-        if os.write(self._descriptor, command) != len(command):
-            raise OSError(errno.EIO, "the command was taken only in part")
-
-    def receive(self, timeout: float) -> bytes:
-        until = time.monotonic() + timeout
-        response = self._read(timeout)
-        # A socket may deliver a response in pieces; a device never does.
-        while len(response) < _HEADER or len(response) < int.from_bytes(response[2:6]):
-            response += self._read(until - time.monotonic())
-        return response
-
-    def _read(self, timeout: float) -> bytes:
-        if not self._readable.poll(max(0.0, timeout) * 1000):
-            raise TimeoutError
-        piece = os.read(self._descriptor, _LARGEST_RESPONSE)
-        if not piece:
-            raise OSError(errno.EPIPE, "the other side closed it")
-        return piece
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class _Device(_Descriptor):
-    def __init__(self, path: str) -> None:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise _device_error(path, error) from error
-        if not stat.S_ISCHR(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise errors.DeviceMissing(f"{path} is not a TPM device; give a character device")
-        super().__init__(descriptor)
-
-
-def _device_error(path: str, error: OSError) -> errors.TransportError:
-    if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.ENOTDIR):
-        return errors.DeviceMissing(
-            f"there is no TPM device {path}; enable the machine's TPM or vTPM, or name "
-            "another transport with --tcti"
-        )
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return errors.DevicePermission(_permission_text(path))
-    if error.errno == errno.EBUSY:
-        return errors.DeviceBusy(
-            f"{path} is held by another program; use the kernel's resource manager "
-            "/dev/tpmrm0, which many can share"
-        )
-    return errors.TransportError(f"{path} cannot be opened: {error.strerror}")
-
-
-def _permission_text(path: str) -> str:
-    user = _name_of(os.geteuid(), lambda number: pwd.getpwuid(number).pw_name)
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return f"user {user} may not open {path}; run as root or ask for access to it"
-    owner = _name_of(status.st_uid, lambda number: pwd.getpwuid(number).pw_name)
-    group = _name_of(status.st_gid, lambda number: grp.getgrgid(number).gr_name)
-    remedy = "run with sudo"
-    if status.st_mode & stat.S_IWGRP and status.st_gid:
-        remedy += f" or add {user} to group {group} and log in again"
-    return (
-        f"user {user} may not open {path} (owner {owner}, group {group}, "
-        f"mode {stat.S_IMODE(status.st_mode):04o}); {remedy}"
-    )
-
-
-def _name_of(number: int, look_up: object) -> str:
-    try:
-        return str(look_up(number))  # type: ignore[operator]
-    except KeyError:
-        return str(number)
-
-
-def _open_swtpm(tcti: str, where: str, deadline: float) -> Channel:
-    options = dict(_options(tcti, where))
-    unknown = sorted(set(options) - {"host", "port", "path"})
-    if unknown:
-        raise ValueError(f"{tcti!r} has an unknown option {unknown[0]!r}; say host, port or path")
-    try:
-        if "path" in options:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.settimeout(deadline)
-            connection.connect(options["path"])
-        else:
-            address = (options.get("host", "127.0.0.1"), int(options.get("port", "2321")))
-            connection = socket.create_connection(address, timeout=deadline)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except ValueError:
-        raise ValueError(f"{tcti!r} has no number as its port") from None
-    except PermissionError as error:
-        raise errors.DevicePermission(_permission_text(options.get("path", where))) from error
-    except OSError as error:
-        raise errors.DeviceMissing(
-            f"no software TPM answers at {tcti}: {error.strerror or error}; start swtpm there, "
-            "or name another transport with --tcti"
-        ) from error
-    return _Descriptor(connection.detach())
-
-
-def _options(tcti: str, where: str) -> Iterator[tuple[str, str]]:
-    for item in filter(None, where.split(",")):
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise ValueError(f"{tcti!r} has {item!r} where name=value should stand")
-        yield name, value
-
-
-class _Tss:
-    """Any TCTI of the TSS. Its receive waits as long as that TCTI does."""
-
-    def __init__(self, tcti: object) -> None:
-        self._tcti = tcti
-
-    def send(self, command: bytes) -> None:
-        self._tcti.transmit(command)  # type: ignore[attr-defined]
-
-    def receive(self, timeout: float) -> bytes:
-        poll = select.poll()
-        try:
-            handles = self._tcti.get_poll_handles()  # type: ignore[attr-defined]
-        except Exception:  # not every TCTI has a descriptor to wait on
-            handles = ()
-        for handle in handles:
-            poll.register(handle.fd, select.POLLIN)
-        if handles and not poll.poll(max(0.0, timeout) * 1000):
-            raise TimeoutError
-        return bytes(self._tcti.receive())  # type: ignore[attr-defined]
-
-    def close(self) -> None:
-        self._tcti.close()  # type: ignore[attr-defined]
-
-
-def _open_with_tss(kind: str, where: str, tcti: str) -> Channel:
-    from tpm2_pytss import TCTILdr, TSS2_Exception  # noqa: PLC0415  # only where it is used
-
-    try:
-        return _Tss(TCTILdr(kind, where or None))
-    except TSS2_Exception as error:
-        raise errors.TransportError(
-            f"the TSS cannot open {tcti}: {error}; check the name and that its library "
-            f"(libtss2-tcti-{kind}) is installed"
-        ) from error

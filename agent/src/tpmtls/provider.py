@@ -1,0 +1,369 @@
+"""An EVP_PKEY whose signatures come from Python, through a provider inside this process.
+
+It serves what EC_KEY_METHOD cannot: RSA, whose old method interface never sees the digest
+of an RSA-PSS signature; and ECDSA where OpenSSL is built without EC_KEY_METHOD.
+
+The provider is loaded into a library context of its own, so that nothing else in the
+process can come upon its algorithms. It does two things: key management just large enough
+for libssl to compare a key with its certificate and ask its size, and signing.
+Function numbers and prototypes: openssl/core_dispatch.h, OpenSSL 3.0 and newer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import itertools
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from tpmtls.errors import BridgeUnavailable
+from tpmtls.libssl import checked, declare, handshake, keep_forever, library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class _Dispatch(Structure):
+    _fields_ = [("function_id", c_int), ("function", c_void_p)]
+
+
+class _Algorithm(Structure):
+    _fields_ = [
+        ("names", c_char_p),
+        ("properties", c_char_p),
+        ("implementation", POINTER(_Dispatch)),
+        ("description", c_char_p),
+    ]
+
+
+class _Param(Structure):
+    _fields_ = [
+        ("key", c_char_p),
+        ("data_type", c_uint),
+        ("data", c_void_p),
+        ("data_size", c_size_t),
+        ("return_size", c_size_t),
+    ]
+
+
+_INTEGER, _UNSIGNED, _TEXT, _OCTETS = 1, 2, 4, 5  # OSSL_PARAM data types
+_Params = POINTER(_Param)
+_INIT = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))
+
+_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "OSSL_LIB_CTX_new": (c_void_p, ()),
+    "OSSL_PROVIDER_add_builtin": (c_int, (c_void_p, c_char_p, _INIT)),
+    "OSSL_PROVIDER_load": (c_void_p, (c_void_p, c_char_p)),
+    "EVP_PKEY_CTX_new_from_name": (c_void_p, (c_void_p, c_char_p, c_char_p)),
+    "EVP_PKEY_CTX_free": (None, (c_void_p,)),
+    "EVP_PKEY_fromdata_init": (c_int, (c_void_p,)),
+    "EVP_PKEY_fromdata": (c_int, (c_void_p, POINTER(c_void_p), c_int, _Params)),
+}
+
+_KEYPAIR = 0x03  # OSSL_KEYMGMT_SELECT_PRIVATE_KEY | OSSL_KEYMGMT_SELECT_PUBLIC_KEY
+_OUR_KEY = b"tpmtls-key"  # the parameter by which a key of ours is named
+# Curve as the cryptography package and as OpenSSL call it.
+_GROUPS = {"secp256r1": b"prime256v1", "secp384r1": b"secp384r1", "secp521r1": b"secp521r1"}
+_PSS = (6, b"pss")  # RSA_PKCS1_PSS_PADDING and its name
+
+
+@dataclass
+class _Key:
+    """A key as OpenSSL refers to it: ours, or the public half of a certificate's."""
+
+    identity: tuple[Any, ...] = ()
+    group: bytes = b""
+    bits: int = 0
+    largest: int = 0
+    security: int = 0
+    sign: Callable[[bytes], bytes] | None = None
+
+
+@dataclass
+class _Signing:
+    """One signature under way."""
+
+    key: _Key | None = None
+    rsa: bool = False
+    digest: Any = None
+    padding: Any = None
+    message: bytearray = field(default_factory=bytearray)
+
+
+# What OpenSSL holds by number, for as long as it does.
+_keys: dict[int, _Key] = {}
+_signings: dict[int, _Signing] = {}
+_numbers = itertools.count(1)
+
+
+def private_key(sign: Callable[[bytes], bytes], public_key: bytes) -> int:
+    """Return a new EVP_PKEY with a public half, whose signatures come from ``sign``.
+
+    Args:
+        sign: takes a digest, returns a signature: DER-encoded ECDSA, or RSA-PSS with a salt
+            as long as the digest; kept for as long as OpenSSL keeps the key.
+        public_key: a DER-encoded SubjectPublicKeyInfo.
+
+    Raises:
+        BridgeUnavailable: this OpenSSL does not allow it.
+    """
+    loaded, context = library(), _library_context()
+    known = _described(serialization.load_der_public_key(public_key), sign)
+    number = next(_numbers)
+    _keys[number] = known
+    value = ctypes.c_uint64(number)
+    parameters = (_Param * 2)(
+        _Param(_OUR_KEY, _UNSIGNED, ctypes.cast(ctypes.byref(value), c_void_p), 8, 0)
+    )
+    name = b"RSA" if known.identity[0] == "RSA" else b"EC"
+    maker = checked(loaded, "EVP_PKEY_CTX_new_from_name", context, name, None)
+    try:
+        pkey = c_void_p()
+        checked(loaded, "EVP_PKEY_fromdata_init", maker)
+        checked(loaded, "EVP_PKEY_fromdata", maker, ctypes.byref(pkey), _KEYPAIR, parameters)
+    finally:
+        _keys.pop(number)  # OpenSSL has it under the number of its own that it asked for
+        loaded.EVP_PKEY_CTX_free(maker)
+    if pkey.value is None:
+        raise BridgeUnavailable("OpenSSL made no key; use a Python built against OpenSSL 3.x")
+    return pkey.value
+
+
+def _described(key: Any, sign: Callable[[bytes], bytes]) -> _Key:
+    if isinstance(key, rsa.RSAPublicKey):
+        numbers = key.public_numbers()
+        security = 112 if key.key_size < 3072 else 128  # NIST SP 800-57 part 1, table 2
+        size = (key.key_size + 7) // 8
+        return _Key(("RSA", numbers.n, numbers.e), b"", key.key_size, size, security, sign)
+    point = key.public_bytes(
+        serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
+    )
+    # DER of two integers, each with its sign byte and header, in a SEQUENCE
+    largest = 2 * ((key.key_size + 7) // 8 + 3) + 4
+    group = _GROUPS[key.curve.name]
+    return _Key(("EC", point), group, key.key_size, largest, key.key_size // 2, sign)
+
+
+@cache
+def _library_context() -> int:
+    """Return the library context with the provider in it; made once, never freed."""
+    loaded = library()
+    declare(loaded, _PROTOTYPES)
+    context: int = checked(loaded, "OSSL_LIB_CTX_new")
+    keep_forever(_init)
+    checked(loaded, "OSSL_PROVIDER_add_builtin", context, b"tpmtls", _init)
+    checked(loaded, "OSSL_PROVIDER_load", context, b"tpmtls")
+    return context
+
+
+def _entries(parameters: Any) -> Iterator[tuple[bytes, Any]]:
+    """Yield name and value of each entry of an OSSL_PARAM array."""
+    index = 0
+    while parameters and parameters[index].key is not None:
+        entry = parameters[index]
+        if entry.data_type in (_INTEGER, _UNSIGNED):
+            data = ctypes.string_at(entry.data, entry.data_size)
+            yield entry.key, int.from_bytes(data, "little", signed=entry.data_type == _INTEGER)
+        elif entry.data_type in (_TEXT, _OCTETS):
+            yield entry.key, ctypes.string_at(entry.data, entry.data_size)
+        index += 1
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Nothing may be raised into C: an exception is 0, and told to the handshake's caller."""
+
+    def call(*arguments: Any, told: Any = handshake) -> Any:
+        try:
+            return function(*arguments)
+        except BaseException as error:  # told to the handshake's caller instead
+            told.error = error
+            return 0
+
+    return call
+
+
+def _new_key(_provider: int) -> int:
+    number = next(_numbers)
+    _keys[number] = _Key()
+    return number
+
+
+def _free_key(number: int, forget: Any = _keys.pop) -> None:
+    forget(number, None)
+
+
+def _has(_number: int, _selection: int) -> int:
+    return 1
+
+
+def _match(one: int, other: int, _selection: int) -> int:
+    return int(_keys[one].identity == _keys[other].identity)
+
+
+def _import(number: int, _selection: int, parameters: Any) -> int:
+    values = dict(_entries(parameters))
+    if _OUR_KEY in values:
+        _keys[number] = _keys[values[_OUR_KEY]]
+    elif b"n" in values:
+        _keys[number] = _Key(("RSA", values[b"n"], values[b"e"]))
+    else:
+        _keys[number] = _Key(("EC", values[b"pub"]))
+    return 1
+
+
+def _get_key_params(number: int, parameters: Any) -> int:
+    key = _keys[number]
+    answers = {b"bits": key.bits, b"max-size": key.largest, b"security-bits": key.security}
+    index = -1
+    while parameters[index := index + 1].key is not None:
+        entry = parameters[index]
+        if entry.key in answers:
+            value = answers[entry.key].to_bytes(entry.data_size, "little")
+        elif entry.key == b"group" and entry.data_size > len(key.group) > 0:
+            value = key.group + b"\0"
+        else:
+            continue
+        ctypes.memmove(entry.data, value, len(value))
+        entry.return_size = len(key.group) if entry.key == b"group" else len(value)
+    return 1
+
+
+def _new_signing(_provider: int, _properties: bytes) -> int:
+    number = next(_numbers)
+    _signings[number] = _Signing()
+    return number
+
+
+def _free_signing(number: int, forget: Any = _signings.pop) -> None:
+    forget(number, None)
+
+
+def _sign_init(number: int, digest: bytes, key: int, parameters: Any) -> int:
+    signing = _signings[number]
+    signing.key = _keys[key]
+    signing.rsa = signing.key.identity[0] == "RSA"
+    # OpenSSL says SHA256 or SHA2-256.
+    signing.digest = digest.decode().lower().replace("sha2-", "sha")
+    signing.message.clear()
+    return _set_signing_params(number, parameters)
+
+
+def _set_signing_params(number: int, parameters: Any) -> int:
+    for name, value in _entries(parameters):
+        if name == b"pad-mode":
+            _signings[number].padding = value
+    return 1
+
+
+def _sign_update(number: int, data: int, length: int) -> int:
+    _signings[number].message += ctypes.string_at(data, length)
+    return 1
+
+
+def _sign_final(number: int, signature: int | None, length: Any, room: int) -> int:
+    signing = _signings[number]
+    key = signing.key
+    if key is None or key.sign is None:
+        return 0
+    if not signature:  # OpenSSL asks how much room it takes
+        length[0] = key.largest
+        return 1
+    if signing.rsa and signing.padding not in _PSS:
+        raise ValueError("an RSA key in a TPM makes RSA-PSS signatures only, not PKCS #1 v1.5")
+    handshake.signatures += 1
+    value = key.sign(hashlib.new(signing.digest, signing.message).digest())
+    if len(value) > room:
+        raise ValueError(f"the signer returned {len(value)} bytes")
+    ctypes.memmove(signature, value, len(value))
+    length[0] = len(value)
+    return 1
+
+
+def _sign(number: int, signature: int, length: Any, room: int, data: int, size: int) -> int:
+    _signings[number].message[:] = ctypes.string_at(data, size)
+    return _sign_final(number, signature, length, room)
+
+
+def _lists(*entries: tuple[bytes, int]) -> Callable[..., int]:
+    """Return a function that answers with a constant list of parameters."""
+    described = (_Param * (len(entries) + 1))(
+        *(_Param(name, kind, None, 0, 0) for name, kind in entries)
+    )
+    return lambda *_: ctypes.addressof(described)
+
+
+_size = POINTER(c_size_t)
+_KEY_PARAMS = _lists(
+    (b"bits", _INTEGER), (b"max-size", _INTEGER), (b"security-bits", _INTEGER), (b"group", _TEXT)
+)  # fmt: skip
+_IMPORTED = _lists(
+    (_OUR_KEY, _UNSIGNED), (b"n", _UNSIGNED), (b"e", _UNSIGNED), (b"pub", _OCTETS)
+)  # fmt: skip
+_SIGNING_PARAMS = _lists((b"pad-mode", _INTEGER), (b"saltlen", _INTEGER), (b"digest", _TEXT))
+
+# (number, function, result, arguments), as in core_dispatch.h
+_KEY_MANAGEMENT = (
+    (1, _new_key, c_void_p, (c_void_p,)),
+    (10, _free_key, None, (c_void_p,)),
+    (11, _get_key_params, c_int, (c_void_p, _Params)),
+    (12, _KEY_PARAMS, c_void_p, (c_void_p,)),
+    (21, _has, c_int, (c_void_p, c_int)),
+    (23, _match, c_int, (c_void_p, c_void_p, c_int)),
+    (40, _import, c_int, (c_void_p, c_int, _Params)),
+    (41, _IMPORTED, c_void_p, (c_int,)),
+)
+_SIGNATURE = (
+    (1, _new_signing, c_void_p, (c_void_p, c_char_p)),
+    (8, _sign_init, c_int, (c_void_p, c_char_p, c_void_p, _Params)),
+    (9, _sign_update, c_int, (c_void_p, c_void_p, c_size_t)),
+    (10, _sign_final, c_int, (c_void_p, c_void_p, _size, c_size_t)),
+    (11, _sign, c_int, (c_void_p, c_void_p, _size, c_size_t, c_void_p, c_size_t)),
+    (16, _free_signing, None, (c_void_p,)),
+    (20, _set_signing_params, c_int, (c_void_p, _Params)),
+    (21, _SIGNING_PARAMS, c_void_p, (c_void_p, c_void_p)),
+)
+
+
+def _table(functions: Any) -> Any:
+    """Lay out a dispatch table; its callbacks live as long as the process."""
+    table = (_Dispatch * (len(functions) + 1))()
+    for entry, (number, function, result, arguments) in zip(table, functions, strict=False):
+        callback = CFUNCTYPE(result, *arguments)(_guarded(function))
+        keep_forever(callback)
+        entry.function_id, entry.function = number, ctypes.cast(callback, c_void_p)
+    return table
+
+
+_key_management, _signature = _table(_KEY_MANAGEMENT), _table(_SIGNATURE)
+_PROPERTIES = b"provider=tpmtls"
+_NAMES = (b"RSA:rsaEncryption:1.2.840.113549.1.1.1", b"EC:id-ecPublicKey:1.2.840.10045.2.1")
+_OPERATIONS = {
+    10: (_Algorithm * 3)(
+        *(_Algorithm(name, _PROPERTIES, _key_management, None) for name in _NAMES)
+    ),
+    12: (_Algorithm * 4)(
+        *(_Algorithm(name, _PROPERTIES, _signature, None) for name in (b"RSA", b"EC:ECDSA"))
+    ),
+}  # fmt: skip
+
+
+def _query(_provider: int, operation: int, no_cache: Any) -> int | None:
+    no_cache[0] = 0
+    algorithms = _OPERATIONS.get(operation)
+    return None if algorithms is None else ctypes.addressof(algorithms)
+
+
+_provider = _table(((1027, _query, c_void_p, (c_void_p, c_int, POINTER(c_int))),))
+
+
+@_INIT  # type: ignore[untyped-decorator]
+def _init(handle: int, _core: int, functions: Any, context: Any) -> int:
+    functions[0] = ctypes.addressof(_provider)
+    context[0] = handle
+    return 1
