@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -80,6 +81,8 @@ def _report(arguments: argparse.Namespace) -> int:
     if not paths and not failures:
         named = ", ".join(str(path) for path in arguments.results)
         raise UsageError(f"no result document in {named}. Measure first, or name another folder.")
+    # Python's cycle collector would walk all summaries again and again, and there are no cycles.
+    gc.disable()
     hosts: list[Host] = []
     broken: list[Broken] = []
     for loaded in documents(paths):

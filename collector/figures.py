@@ -138,27 +138,24 @@ def distributions(
     return found
 
 
-def _ratio_block(group: FleetRatio, hosts: Iterable[Host], *, several: bool) -> Block:
+def _ratio_rows(group: FleetRatio, hosts: Iterable[Host], *, several: bool) -> list[Row]:
     """A comparison's hosts as circles, and what they give together as a diamond."""
-    arms = (group.comparison.numerator, group.comparison.denominator)
-    rows: list[Row] = []
-    for host in hosts:
-        if Kind.of(host) != group.kind:
-            continue
-        for scenario in host.scenarios:
-            if (scenario.name, scenario.curve) != (group.scenario, group.curve):
-                continue
-            rows.extend(
-                Row(
-                    label=host_title(host),
-                    text=f"{text.ratio(found.ratio.value)} {text.span(found.ratio)}",
-                    estimate=found.ratio,
-                    shape="circle",
-                    series=_series(arms[0]),
-                )
-                for found in scenario.ratios
-                if found.comparison == group.comparison
-            )
+    series = _series(group.comparison.numerator)
+    rows = [
+        Row(
+            label=host_title(host),
+            text=f"{text.ratio(found.ratio.value)} {text.span(found.ratio)}",
+            estimate=found.ratio,
+            shape="circle",
+            series=series,
+        )
+        for host in hosts
+        if Kind.of(host) == group.kind
+        for scenario in host.scenarios
+        if (scenario.name, scenario.curve) == (group.scenario, group.curve)
+        for found in scenario.ratios
+        if found.comparison == group.comparison
+    ]
     if several:
         rows.append(
             Row(
@@ -166,29 +163,33 @@ def _ratio_block(group: FleetRatio, hosts: Iterable[Host], *, several: bool) -> 
                 text=f"{text.ratio(group.ratio.value)} {text.span(group.ratio)}",
                 estimate=group.ratio,
                 shape="diamond",
-                series=_series(arms[0]),
+                series=series,
             )
         )
-    names = " / ".join(labels.title(labels.ARMS, arm) for arm in arms)
-    scenario_title = labels.title(labels.SCENARIOS, group.scenario)
-    what = scenario_title if group.comparison == MAIN else f"{scenario_title}: {names}"
-    return Block(f"{what}  {labels.curve_title(group.curve)}".rstrip(), rows)
+    return rows
+
+
+def _ratio_heading(group: FleetRatio) -> str:
+    arms = (group.comparison.numerator, group.comparison.denominator)
+    title = labels.title(labels.SCENARIOS, group.scenario)
+    if group.comparison != MAIN:
+        title = f"{' / '.join(labels.title(labels.ARMS, arm) for arm in arms)}: {title}"
+    return f"{title}, {labels.curve_title(group.curve)}".removesuffix(", ")
 
 
 def forests(
     hosts: Sequence[Host], together: Sequence[FleetRatio], *, each_host: bool
 ) -> list[Figure]:
     """A forest plot of TPM over software, and one of the other comparisons."""
-    found = []
+    found: list[Figure] = []
     for name, wanted in (("ratio-tpm", True), ("ratio-other", False)):
-        groups = [group for group in together if (group.comparison == MAIN) == wanted]
-        blocks = [
-            _ratio_block(
-                group, hosts if each_host else (), several=group.hosts > 1 or not each_host
-            )
-            for group in groups
-        ]
-        plot = place(blocks, reference=1.0)
+        blocks: dict[str, list[Row]] = {}
+        for group in together:
+            if (group.comparison == MAIN) == wanted:
+                several = group.hosts > 1 or not each_host
+                rows = _ratio_rows(group, hosts if each_host else (), several=several)
+                blocks.setdefault(_ratio_heading(group), []).extend(rows)
+        plot = place([Block(heading, rows) for heading, rows in blocks.items()], reference=1.0)
         if plot is not None and blocks:
             found.append(Figure(name, "", plot, [], "ratios"))
     return found

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collector.stats import Interval
 
 WIDTH = 960
-LEFT = 250
+LEFT = 310
 RIGHT = 790
 ROW = 24
 HEADING = 26
+# Characters that fit left of the axis, and above it.
+LABEL = 40
+HEADING_LABEL = 90
 TOP = 8
 AXIS = 44
 _JITTER = 12.0
@@ -177,7 +180,7 @@ def place(blocks: Sequence[Block], reference: float | None = None) -> Plot | Non
         for row in block.rows:
             marks.append(_mark(row, y + ROW / 2, x))
             y += ROW
-        placed.append(Placed(_shorten(block.heading, 110), heading_y, marks))
+        placed.append(Placed(_shorten(block.heading, HEADING_LABEL), heading_y, marks))
     return Plot(
         height=y + AXIS,
         blocks=placed,
@@ -195,7 +198,7 @@ def _mark(row: Row, y: float, x: Callable[[float], float]) -> Mark:
         for index, value in enumerate(row.dots)
     )
     return Mark(
-        label=_shorten(row.label, 36),
+        label=_shorten(row.label, LABEL),
         text=row.text,
         shape=row.shape,
         series=row.series,

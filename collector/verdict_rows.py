@@ -80,8 +80,8 @@ def _row(claim: Claim, found: Sequence[tuple[Host, Finding]], *, emulated: bool)
 def verdict_rows(hosts: Sequence[Host]) -> list[dict[str, Any]]:
     """One row for each claim and each of: hosts with a TPM, hosts with an emulated one."""
     rows = []
-    for claim in CLAIMS:
-        for emulated in (False, True):
+    for emulated in (False, True):
+        for claim in CLAIMS:
             found = [
                 (host, finding)
                 for host in hosts
