@@ -100,7 +100,8 @@ def find(directory: Path, proc: Path = PROC) -> tuple[int, list[str]] | None:
 
 def serves(words: list[str], port: int) -> bool:
     """Whether a swtpm with this command line takes its commands on the port."""
-    return f"type=tcp,port={port},bindaddr={LOOPBACK}" in words
+    server = ["--server", f"type=tcp,port={port},bindaddr={LOOPBACK}"]
+    return any(words[place : place + 2] == server for place in range(len(words)))
 
 
 def taken(port: int) -> bool:
