@@ -62,7 +62,7 @@ def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> list[Path
         "report.txt": (render.plain(report),),
         "results.csv": export.csv_lines(hosts),
         "results.ndjson": export.ndjson_lines(hosts),
-        "metrics.prom": (export.prometheus(hosts, report.failures, len(report.broken)),),
+        "metrics.prom": export.prometheus(hosts, report.failures, len(report.broken)),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import calendar
 import json
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from collector.summarise import Host
 from collector.text import label_value, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from collector.stats import Interval
-    from collector.summarise import Arm, Host, Scenario
+    from collector.summarise import Arm, Scenario
     from collector.view import Failure
 
 CSV_HEADER = ("metric", "value", "unit", "metadata", "timestamp")
@@ -128,88 +129,142 @@ def _labels(**values: str) -> str:
     return ",".join(f'{name}="{label_value(value)}"' for name, value in values.items())
 
 
-class _Family:
-    """One metric family of the Prometheus text format, with its samples."""
-
-    def __init__(self, name: str, kind: str, about: str) -> None:
-        self.name = name
-        self.lines = [f"# TYPE {name} {kind}\n# HELP {name} {about}\n"]
-
-    def add(self, value: float, *labels: str, suffix: str = "") -> None:
-        """Adds a sample; each of ``labels`` is escaped already."""
-        self.lines.append(f"{self.name}{suffix}{{{','.join(labels)}}} {value!r}\n")
-
-    def text(self) -> str:
-        return "".join(self.lines) if len(self.lines) > 1 else ""
+# A sample of a metric family: what its name ends in, its labels, its value.
+_Sample = tuple[str, str, float]
 
 
-def _quantiles(family: _Family, arm: Arm, labels: str) -> None:
-    found = arm.durations
-    if found is None:
-        return
-    for quantile, value in (("0.5", found.median.value), ("0.95", found.p95), ("0.99", found.p99)):
-        family.add(value / 1e9, labels, f'quantile="{quantile}"')
-    family.add(found.mean * found.n / 1e9, labels, suffix="_sum")
-    family.add(found.n, labels, suffix="_count")
+def _valid_arms(hosts: Iterable[Host]) -> Iterator[tuple[str, Arm]]:
+    """Yields the labels of each arm of a valid scenario, and the arm."""
+    for host in hosts:
+        for scenario in host.scenarios:
+            if scenario.status == "valid":
+                for arm in scenario.arms:
+                    yield _labels(**_where(host, scenario), arm=arm.name), arm
 
 
-def _ratio(family: _Family, ratio: Interval, *labels: str) -> None:
-    for name, value in (("median", ratio.value), ("low", ratio.low), ("high", ratio.high)):
-        if value is not None:
-            family.add(value, *labels, f'estimate="{name}"')
+def _where(host: Host, scenario: Scenario) -> dict[str, str]:
+    return {
+        "run": host.run_id,
+        "host": host.host,
+        "scenario": scenario.name,
+        "curve": scenario.curve or "",
+    }
 
 
-def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) -> str:
-    """The report's figures as OpenMetrics text that node_exporter's textfile collector reads too.
+def _durations(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for labels, arm in _valid_arms(hosts):
+        found = arm.durations
+        if found is not None:
+            quantiles = {"0.5": found.median.value, "0.95": found.p95, "0.99": found.p99}
+            for share, value in quantiles.items():
+                yield ("", f'{labels},quantile="{share}"', value / 1e9)
+            yield ("_sum", labels, found.mean * found.n / 1e9)
+            yield ("_count", labels, found.n)
+
+
+def _signatures(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for labels, arm in _valid_arms(hosts):
+        counts = {"signer": arm.signer, "transport": arm.transport, "peer": arm.peer}
+        for counter, number in counts.items():
+            if number is not None:
+                yield ("", f'{labels},counter="{counter}"', number)
+
+
+def _resumed(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for labels, arm in _valid_arms(hosts):
+        if arm.resumed is not None:
+            yield ("", labels, arm.resumed)
+
+
+def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for host in hosts:
+        for scenario in host.scenarios:
+            for found in scenario.ratios:
+                arms = found.comparison
+                labels = _labels(
+                    **_where(host, scenario),
+                    numerator=arms.numerator,
+                    denominator=arms.denominator,
+                )
+                ends = {
+                    "median": found.ratio.value,
+                    "low": found.ratio.low,
+                    "high": found.ratio.high,
+                }
+                for name, value in ends.items():
+                    if value is not None:
+                        yield ("", f'{labels},estimate="{name}"', value)
+
+
+def _validity(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for host in hosts:
+        for scenario in host.scenarios:
+            yield ("", _labels(**_where(host, scenario)), int(scenario.status == "valid"))
+
+
+def _platforms(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for host in hosts:
+        tpm = host.document["tpm"]
+        labels = _labels(
+            run=host.run_id,
+            host=host.host,
+            tee=host.tee,
+            tpm_location=host.tpm_location,
+            emulated=str(host.emulated).lower(),
+            tpm_manufacturer=tpm["manufacturer"],
+            tpm_firmware=tpm["firmware_version"],
+            kernel=host.document["system"]["kernel"],
+        )
+        yield ("", labels, 1)
+
+
+def _finished(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for host in hosts:
+        yield ("", _labels(run=host.run_id, host=host.host), epoch(host.finished_at))
+
+
+_Family = tuple[str, str, str, Callable[[Iterable[Host]], Iterator[_Sample]]]
+
+_FAMILIES: tuple[_Family, ...] = (
+    ("sample_seconds", "summary", "Durations of an arm's samples.", _durations),
+    ("signatures", "gauge", "Signatures during the samples, by counter.", _signatures),
+    ("resumed_connections", "gauge", "Connections seen resumed.", _resumed),
+    ("ratio", "gauge", "Ratio of two arms' medians, with its 95 % interval.", _ratios),
+    ("scenario_valid", "gauge", "1 valid, 0 invalid or not applicable.", _validity),
+    ("host", "gauge", "1; what was measured is in the labels.", _platforms),
+    ("finished_seconds", "gauge", "End of the run, since 1970.", _finished),
+)
+
+
+def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) -> Iterator[str]:
+    """Yields the figures as OpenMetrics text that node_exporter's textfile collector reads too.
 
     Only valid scenarios' figures are in it. Times are in seconds.
+
+    Args:
+        hosts: What was measured.
+        failures: Hosts that were not.
+        broken: How many documents were left out.
     """
-    prefix = "tpm_tls_bench"
-    samples = _Family(f"{prefix}_sample_seconds", "summary", "Durations of an arm's samples.")
-    signed = _Family(f"{prefix}_signatures", "gauge", "Signatures during the samples, by counter.")
-    resumed = _Family(f"{prefix}_resumed_connections", "gauge", "Connections seen resumed.")
-    ratios = _Family(f"{prefix}_ratio", "gauge", "Ratio of two arms' medians, with its interval.")
-    valid = _Family(f"{prefix}_scenario_valid", "gauge", "1 valid, 0 invalid or not applicable.")
-    about = _Family(f"{prefix}_host", "gauge", "1; what was measured is in the labels.")
-    finished = _Family(f"{prefix}_finished_seconds", "gauge", "End of the run, since 1970.")
-    failed = _Family(f"{prefix}_host_failed", "gauge", "1 for a host that was not measured.")
-    left_out = _Family(f"{prefix}_documents_left_out", "gauge", "Broken result documents.")
-    for host in hosts:
-        where = _labels(run=host.run_id, host=host.host)
-        tpm = host.document["tpm"]
-        about.add(
-            1,
-            where,
-            _labels(
-                tee=host.tee,
-                tpm_location=host.tpm_location,
-                emulated=str(host.emulated).lower(),
-                tpm_manufacturer=tpm["manufacturer"],
-                tpm_firmware=tpm["firmware_version"],
-                kernel=host.document["system"]["kernel"],
-            ),
-        )
-        finished.add(epoch(host.finished_at), where)
-        for scenario in host.scenarios:
-            at = f"{where},{_labels(scenario=scenario.name, curve=scenario.curve or '')}"
-            usable = scenario.status == "valid"
-            valid.add(int(usable), at)
-            for arm in scenario.arms if usable else ():
-                labels = f"{at},{_labels(arm=arm.name)}"
-                _quantiles(samples, arm, labels)
-                counts = {"signer": arm.signer, "transport": arm.transport, "peer": arm.peer}
-                for counter, number in counts.items():
-                    if number is not None:
-                        signed.add(number, labels, f'counter="{counter}"')
-                if arm.resumed is not None:
-                    resumed.add(arm.resumed, labels)
-            for found in scenario.ratios:
-                arms = _labels(
-                    numerator=found.comparison.numerator, denominator=found.comparison.denominator
-                )
-                _ratio(ratios, found.ratio, at, arms)
-    for host_name, stage in sorted({(lost.host, lost.stage) for lost in failures}):
-        failed.add(1, _labels(host=host_name, stage=stage))
-    left_out.add(broken)
-    families = (samples, signed, resumed, ratios, valid, about, finished, failed, left_out)
-    return "".join(family.text() for family in families) + "# EOF\n"
+    lost = sorted({(one.host, one.stage) for one in failures})
+    whole: tuple[_Family, ...] = (
+        *_FAMILIES,
+        (
+            "host_failed",
+            "gauge",
+            "1 for a host that was not measured.",
+            lambda _: (("", _labels(host=host, stage=stage), 1) for host, stage in lost),
+        ),
+        (
+            "documents_left_out",
+            "gauge",
+            "Broken result documents.",
+            lambda _: iter((("", "", broken),)),
+        ),
+    )
+    for short, kind, about, samples in whole:
+        name = f"tpm_tls_bench_{short}"
+        yield f"# TYPE {name} {kind}\n# HELP {name} {about}\n"
+        for suffix, labels, value in samples(hosts):
+            yield f"{name}{suffix}{{{labels}}} {value!r}\n"
+    yield "# EOF\n"
