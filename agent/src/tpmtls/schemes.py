@@ -6,6 +6,7 @@ for ECDSA (RFC 3279, 2.2.3) and the bare number for RSA.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,7 @@ def salt_length(public_key: Any, signature: bytes, digest: bytes) -> int | None:
     algorithm = next(item.algorithm for item in HASHES if item.size == len(digest))
     encoded: int = (public_key.key_size + 6) // 8  # bytes; RFC 8017, 9.1.1
     largest = encoded - len(digest) - 2
-    for salt in (len(digest), largest, *range(largest)):
+    for salt in itertools.chain((len(digest), largest), range(largest)):
         try:
             public_key.verify(signature, digest, *_pss(algorithm, salt))
         except InvalidSignature:

@@ -113,17 +113,29 @@ class Transport:
             self._unread = True
             response = self.channel.receive(until - time.monotonic())
             self._unread = False
-        except TimeoutError:
-            raise errors.DeadlineExceeded(
+        except OSError as error:
+            raise self.failure(error, what) from error
+        return response
+
+    def failure(self, error: OSError, what: str) -> errors.TransportError:
+        """Return what to raise where the channel raised, also for whoever used it directly.
+
+        After a deadline the answer may still come; it is read before the next command goes out.
+
+        Args:
+            error: what the channel raised.
+            what: the command's name, for messages.
+        """
+        if isinstance(error, TimeoutError):
+            self._unread = True
+            return errors.DeadlineExceeded(
                 f"the TPM at {self.tcti} did not answer {what} within {self.deadline:g} s; "
                 "check that it runs and that no other program holds it"
-            ) from None
-        except OSError as error:
-            raise errors.TransportError(
-                f"{self.tcti} broke during {what}: {error.strerror or error}; "
-                "check that the TPM still runs"
-            ) from error
-        return response
+            )
+        return errors.TransportError(
+            f"{self.tcti} broke during {what}: {error.strerror or error}; "
+            "check that the TPM still runs"
+        )
 
     def _reopen(self) -> None:
         """Open it anew: the descriptor that a fork brought along is its parent's."""
