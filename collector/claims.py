@@ -102,6 +102,8 @@ class Claim:
         rule: When it counts as confirmed here.
         published: The figure in the study.
         test: How it is decided.
+        swaps: Whether it is about a resource manager that swaps objects, and so cannot be
+            decided without one.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Claim:
     rule: str
     published: str
     test: Test
+    swaps: bool = False
 
 
 _NEW = "handshake-new"
@@ -190,6 +193,7 @@ CLAIMS = (
         _TENFOLD,
         "10x; 15x on TDX",
         RatioTest(Ref(_RAW, "tpm-transient"), Ref(_RAW, _TPM), 5, 20),
+        swaps=True,
     ),
     Claim(
         "same-transport-tenfold",
@@ -197,6 +201,7 @@ CLAIMS = (
         _TENFOLD,
         "10.1x; 9.6x in a later run",
         RatioTest(Ref(_LOADED, "same-transport"), Ref(_LOADED, "nothing-loaded"), 5, 20),
+        swaps=True,
     ),
     Claim(
         "other-transport-free",
@@ -204,6 +209,7 @@ CLAIMS = (
         _EQUAL,
         "1.04x; 1.01x in a later run",
         RatioTest(Ref(_LOADED, "other-transport"), Ref(_LOADED, "nothing-loaded"), 0.9, 1.1),
+        swaps=True,
     ),
     Claim(
         "p384-dearer",

@@ -17,6 +17,7 @@ SCENARIOS: Mapping[str, str] = {
     "handshake-new": "New connection per request",
     "handshake-resumed": "Resumed connection per request",
     "connection-reused": "One connection, many requests",
+    "handshake-server-key": "New connection, server's key in the TPM",
 }
 
 ARMS: Mapping[str, str] = {

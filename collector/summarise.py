@@ -179,5 +179,7 @@ def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
         warnings=tuple(
             Warned(seen["code"], seen["message"], seen["remedy"]) for seen in document["warnings"]
         ),
-        findings=verdicts.findings(at_hand, not_valid, document["keys"]),
+        findings=verdicts.findings(
+            at_hand, not_valid, document["keys"], document["tpm"]["resource_manager"]
+        ),
     )

@@ -183,7 +183,10 @@ def _find_keys(claim: str, keys: Iterable[Mapping[str, Any]]) -> list[Finding]:
 
 
 def findings(
-    samples: Samples, reasons: Reasons, keys: Iterable[Mapping[str, Any]]
+    samples: Samples,
+    reasons: Reasons,
+    keys: Iterable[Mapping[str, Any]],
+    resource_manager: str,
 ) -> tuple[Finding, ...]:
     """Decides every claim for one host.
 
@@ -191,11 +194,15 @@ def findings(
         samples: The usable arms.
         reasons: Why others are not usable, in the document's words.
         keys: The document's ``keys``.
+        resource_manager: The document's word for what swaps objects on the transport.
     """
     found: list[Finding] = []
     for claim in CLAIMS:
         if isinstance(claim.test, KeyTest):
             found.extend(_find_keys(claim.name, keys))
+        elif claim.swaps and resource_manager == "none":
+            why = "no resource manager on this transport"
+            found.append(Finding(claim.name, None, Verdict.UNDECIDED, None, "x", reason=why))
         else:
             curves = _curves(claim.test, samples, reasons)
             found.extend(_find(claim, curve, samples, reasons) for curve in curves)

@@ -133,7 +133,33 @@ def test_without_a_resource_manager_the_reason_is_given() -> None:
     for claim in ("transient-tenfold", "same-transport-tenfold", "other-transport-free"):
         assert found[claim, True]["verdict"] == "undecided"
         (reason,) = found[claim, True]["reasons"]
-        assert reason.endswith("no resource manager on this transport")
+        assert reason == "no resource manager on this transport"
+
+
+def test_a_transient_key_that_nothing_swaps_refutes_nothing() -> None:
+    document = made.document()
+    document["tpm"]["resource_manager"] = "none"
+    for found in document["scenarios"]:
+        if found["name"] == "raw-signing":
+            by_name = {one["name"]: one for one in found["arms"]}
+            by_name["tpm-transient"]["samples_ns"] = by_name["tpm-persistent"]["samples_ns"]
+    row = rows(document)["transient-tenfold", False]
+    assert row["verdict"] == "undecided"
+    assert row["reasons"] == ["no resource manager on this transport"]
+
+
+def test_a_scenario_that_was_not_applicable_gives_its_reason() -> None:
+    document = made.local(resource_manager="unknown")
+    for number, found in enumerate(document["scenarios"]):
+        if found["name"] == "loaded-transport":
+            document["scenarios"][number] = made.not_applicable(
+                "loaded-transport", found["curve"], "three slots are taken"
+            )
+    row = rows(document)["same-transport-tenfold", True]
+    assert (row["verdict"], row["reasons"]) == (
+        "undecided",
+        ["not-applicable: three slots are taken"],
+    )
 
 
 def test_figures_of_an_invalid_scenario_decide_nothing() -> None:
