@@ -102,7 +102,7 @@ class FakeTpm:
         }[code]
         self._response = answer(command)
 
-    def receive(self, timeout: float) -> bytes:
+    def receive(self, timeout: float) -> bytes:  # noqa: ARG002  # as every channel has it
         return self._response
 
     def close(self) -> None:

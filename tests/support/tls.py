@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any
@@ -77,15 +77,15 @@ class Authority:
     def _sign(
         self, subject: x509.Name, public_key: Any, extensions: Any, seconds: float
     ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(seconds=60))
-            .not_valid_after(now + datetime.timedelta(seconds=seconds))
+            .not_valid_before(now - dt.timedelta(seconds=60))
+            .not_valid_after(now + dt.timedelta(seconds=seconds))
         )
         own = self._key.public_key()
         identifiers = (

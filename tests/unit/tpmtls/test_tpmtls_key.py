@@ -101,7 +101,7 @@ def test_rsa_salt_is_probed_once_per_key() -> None:
 
 
 def test_rsa_with_the_old_padding_is_refused() -> None:
-    with pytest.raises(tpmtls.WrongScheme, match="TLS 1.3 asks for RSA-PSS"):
+    with pytest.raises(tpmtls.WrongScheme, match=r"TLS 1\.3 asks for RSA-PSS"):
         attach(FakeObject("rsa2048:rsassa-sha256"))
 
 

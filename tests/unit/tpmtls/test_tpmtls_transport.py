@@ -262,9 +262,12 @@ def test_socket_answers_in_pieces_silence_and_hanging_up() -> None:
         assert transport.exchange(b"piecemeal!") == OK
         with pytest.raises(tpmtls.DeadlineExceeded):
             transport.exchange(b"silence")
-    with silent_tpm() as (port, _), tpmtls.connect(f"swtpm:port={port}", 0.5) as transport:
-        with pytest.raises(tpmtls.TransportError, match="the other side closed it"):
-            transport.exchange(b"hang up!!!")
+    with (
+        silent_tpm() as (port, _),
+        tpmtls.connect(f"swtpm:port={port}", 0.5) as transport,
+        pytest.raises(tpmtls.TransportError, match="the other side closed it"),
+    ):
+        transport.exchange(b"hang up!!!")
 
 
 def test_forked_child_opens_the_transport_anew() -> None:
