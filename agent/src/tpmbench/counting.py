@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ class CountingSigner:
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
+        self._lock = threading.Lock()
         self.count = 0
 
     @property
@@ -34,7 +36,8 @@ class CountingSigner:
 
     def sign(self, digest: bytes) -> bytes:
         """Count, and sign."""
-        self.count += 1
+        with self._lock:  # several clients may sign at once
+            self.count += 1
         return self._signer.sign(digest)
 
 

@@ -11,6 +11,7 @@ from tpmbench import wire
 from tpmbench.client import Peer, exchange, serving
 from tpmbench.holding import Held, each_way
 from tpmbench.measuring import Counts, measure
+from tpmbench.sampling import OneByOne
 
 if TYPE_CHECKING:
     import ssl
@@ -49,7 +50,7 @@ class Tallies:
                 known[what] = known.get(what, 0) + count
 
 
-class ConnectionArm:
+class ConnectionArm(OneByOne):
     """Connects with a client certificate, in one of three ways.
 
     Args:
@@ -62,7 +63,6 @@ class ConnectionArm:
         self.name = held.name
         self.transport = held.transport
         self.ready = contextlib.nullcontext
-        self.resubmissions = held.resubmissions
         self._held = held
         self._peer = peer
         self._tallies = tallies
@@ -78,6 +78,10 @@ class ConnectionArm:
         connection, duration = self._peer.connect(self._held.context, None)
         connection.close()
         return duration
+
+    def resubmissions(self) -> int:
+        """Return how often the TPM has asked for a command again."""
+        return self._held.resubmissions()
 
     def counts(self) -> Counts:
         """Return what signer and server counted."""
@@ -101,21 +105,25 @@ class ResumingArm(ConnectionArm):
     """Resumes the session of the connection before."""
 
     _session: ssl.SSLSession | None = None
+    _made = 0
 
     def begin(self) -> None:
         """Start without a session."""
         super().begin()
         self._session = None
+        self._made = 0
 
     def sample(self) -> int:
         """Make a connection that resumes, and return how long it took, in nanoseconds."""
         connection, duration = self._peer.connect(self._held.context, self._session)
         self._session = connection.session
+        self._made += 1
         connection.close()
         return duration
 
     def _doubt(self, resumed: int) -> str | None:
-        return None if resumed else "no connection was resumed"
+        due = max(0, self._made - 1)  # the first one has nothing to resume
+        return None if resumed == due else f"{resumed} of {due} connections were resumed"
 
 
 class ReusingArm(ConnectionArm):
@@ -156,7 +164,8 @@ class ReusingArm(ConnectionArm):
 
 def _scenario(name: str, unit: str, kind: type[ConnectionArm]) -> Callable[[Bench], dict[str, Any]]:
     def run(bench: Bench) -> dict[str, Any]:
-        with serving(bench.directory, max(_IDLE, 2 * bench.settings.deadline)) as peer:
+        timeout = max(_IDLE, 2 * bench.settings.deadline)
+        with serving(bench.directory, timeout, bench.memory) as peer:
             tallies = Tallies(peer)
             held = each_way(bench, peer.authority, wire.client_context)
             return measure(

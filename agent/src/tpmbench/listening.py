@@ -14,6 +14,7 @@ from tpmbench import pki, wire
 from tpmbench.child import Child, running
 from tpmbench.holding import Held, each_way
 from tpmbench.measuring import Counts, measure
+from tpmbench.sampling import OneByOne
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tpmbench.context import Bench
 
 
-class ListeningArm:
+class ListeningArm(OneByOne):
     """Accepts one mutual TLS connection after the other, with a server key held in one way.
 
     Args:
@@ -34,7 +35,6 @@ class ListeningArm:
         self.name = held.name
         self.transport = held.transport
         self.ready = contextlib.nullcontext
-        self.resubmissions = held.resubmissions
         self._held = held
         self._listener = listener
         self._dialler = dialler
@@ -66,6 +66,10 @@ class ListeningArm:
         else:
             self._faults.append(heard)
         return duration
+
+    def resubmissions(self) -> int:
+        """Return how often the TPM has asked for a command again."""
+        return self._held.resubmissions()
 
     def counts(self) -> Counts:
         """Return what the signer, and the client at the other end, counted."""
@@ -103,7 +107,7 @@ def _arms(bench: Bench) -> Iterator[list[ListeningArm]]:
     timeout = 2 * bench.settings.deadline
     settings = {"authority": trusted, "certificate": str(bundle), "timeout": timeout}
     with (
-        running("tpmbench.dialler", "TLS client", settings) as dialler,
+        running("tpmbench.dialler", "TLS client", settings, bench.memory) as dialler,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         listener.settimeout(timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpmbench.counting import counted
@@ -30,6 +30,22 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Crowd:
+    """Several clients at once, as optional fields of the arm in the result document.
+
+    Attributes:
+        clients: how many.
+        elapsed_ns: wall time of all samples, in nanoseconds.
+        waited_ns: time that signatures queued for the TPM's transport, added up, in
+            nanoseconds; None for a key that is not in the TPM.
+    """
+
+    clients: int
+    elapsed_ns: int
+    waited_ns: int | None
+
+
+@dataclass(frozen=True)
 class Counts:
     """What an arm did since it began, counted in two of the three places.
 
@@ -39,6 +55,7 @@ class Counts:
         resumed: connections resumed, by the server's word; None without connections.
         setup_ns: connections opened and not timed in a sample, in nanoseconds.
         fault: what must not have happened, or None.
+        crowd: what is known where several clients were at it at once.
     """
 
     signer: int | None
@@ -46,6 +63,7 @@ class Counts:
     resumed: int | None = None
     setup_ns: tuple[int, ...] = ()
     fault: str | None = None
+    crowd: Crowd | None = None
 
 
 class CountedArm(Arm, Protocol):
@@ -114,6 +132,7 @@ def measure(
                 "resumed": did.resumed,
                 "resubmitted": taken.resubmitted,
                 "tpm_commands": None if commands is None else commands.total(),
+                **(asdict(did.crowd) if did.crowd else {}),
             }
         )
     reason = _fault(documents, counts)
@@ -174,9 +193,7 @@ def _commands(arm: CountedArm, samples: int, watch: Watch) -> Counter[str] | Non
         stack.enter_context(arm.ready())
         channel = stack.enter_context(counted(arm.transport))
         arm.begin()
-        for _ in range(samples):
-            watch.stop.check()
-            arm.sample()
+        arm.block(samples, watch.stop)
         return channel.commands.copy()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from tpmbench.progress import Progress
@@ -31,26 +31,6 @@ class Plan:
     order: random.Random
 
 
-class Arm(Protocol):
-    """One way to hold the key, ready to be sampled."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the result document."""
-
-    def ready(self) -> AbstractContextManager[object]:
-        """Bring about what must hold during a block, untimed."""
-
-    def begin(self) -> None:
-        """Set the counters to zero and start afresh: measuring follows."""
-
-    def sample(self) -> int:
-        """Do it once and return how long it took, in nanoseconds."""
-
-    def resubmissions(self) -> int:
-        """Return how often the TPM has asked for a command again so far."""
-
-
 @dataclass
 class Series:
     """What one arm's samples were.
@@ -64,6 +44,50 @@ class Series:
     warmup_ns: list[int] = field(default_factory=list)
     samples_ns: list[int] = field(default_factory=list)
     resubmitted: list[int] = field(default_factory=list)
+
+
+class Arm(Protocol):
+    """One way to hold the key, ready to be sampled."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the result document."""
+
+    def ready(self) -> AbstractContextManager[object]:
+        """Bring about what must hold during a block, untimed."""
+
+    def begin(self) -> None:
+        """Set the counters to zero and start afresh: measuring follows."""
+
+    def block(self, count: int, stop: Stop) -> Series:
+        """Do it ``count`` times and return the samples; may end early only by an exception."""
+
+
+class OneByOne:
+    """An arm that does one thing after the other; the subclass says what."""
+
+    def sample(self) -> int:
+        """Do it once and return how long it took, in nanoseconds."""
+        raise NotImplementedError
+
+    def resubmissions(self) -> int:
+        """Return how often the TPM has asked for a command again so far."""
+        raise NotImplementedError
+
+    def block(self, count: int, stop: Stop) -> Series:
+        """Take samples one after the other.
+
+        Raises:
+            InterruptedRunError: a signal asked for the end.
+        """
+        taken = Series()
+        for index in range(count):
+            stop.check()
+            before = self.resubmissions()
+            taken.samples_ns.append(self.sample())
+            if self.resubmissions() != before:
+                taken.resubmitted.append(index)
+        return taken
 
 
 @dataclass
@@ -93,28 +117,19 @@ def interleave(
     series = {arm.name: Series() for arm in arms}
     for arm in arms:
         with arm.ready():
-            series[arm.name].warmup_ns = list(_block(arm.sample, plan.warmup, watch.stop))
+            series[arm.name].warmup_ns = arm.block(plan.warmup, watch.stop).samples_ns
         arm.begin()
     turns: list[str] = []
     total = plan.samples * len(arms)
-    for first in range(0, plan.samples, plan.block):
-        count = min(plan.block, plan.samples - first)
+    for done in range(0, plan.samples, plan.block):
+        count = min(plan.block, plan.samples - done)
         for arm in plan.order.sample(list(arms), len(arms)):
             turns.append(arm.name)
             taken = series[arm.name]
             with arm.ready():
-                for _ in range(count):
-                    watch.stop.check()
-                    before = arm.resubmissions()
-                    duration = arm.sample()
-                    if arm.resubmissions() != before:
-                        taken.resubmitted.append(len(taken.samples_ns))
-                    taken.samples_ns.append(duration)
+                block = arm.block(count, watch.stop)
+            first = len(taken.samples_ns)
+            taken.samples_ns += block.samples_ns
+            taken.resubmitted += [first + index for index in block.resubmitted]
             watch.progress.step(sum(len(item.samples_ns) for item in series.values()), total)
     return series, turns
-
-
-def _block(sample: Callable[[], int], count: int, stop: Stop) -> Iterable[int]:
-    for _ in range(count):
-        stop.check()
-        yield sample()

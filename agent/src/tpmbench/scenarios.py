@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tpmbench import handshakes, listening, signing
+from tpmbench import crowds, handshakes, listening, signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +74,13 @@ SCENARIOS = (
         "connection",
         "a new connection as the listener sees it, with the server's key in the TPM",
         listening.handshake_server_key,
+    ),
+    Scenario(
+        "handshake-concurrent",
+        "tls",
+        "connection",
+        "new connections by 1, 2, 4, 8 and 16 clients at once, which queue for the TPM",
+        crowds.handshake_concurrent,
     ),
 )
 

@@ -16,6 +16,7 @@ _TITLES = {
     "handshake-new": "One connection per request, {samples} connections, no resumption",
     "handshake-resumed": "One connection per request, {samples} connections, session resumption",
     "handshake-server-key": "Listener with the key in the TPM, {samples} connections",
+    "handshake-concurrent": "Several clients at once, {samples} connections",
     "connection-reused": "One connection reused for {samples} requests",
 }
 
@@ -104,7 +105,7 @@ def _arm_line(arm: dict[str, Any], unit: str) -> str:
         if len(samples) > 1
         else samples[0]
     ) / 1e6
-    rate = len(samples) / (sum(samples) / 1e9)
+    rate = len(samples) / (arm.get("elapsed_ns", sum(samples)) / 1e9)
     line = (
         f"  {_label(arm['name']):<18} median{median:8.2f} ms   p95{p95:8.2f} ms"
         f"{rate:10.0f} {_RATES[unit]}"

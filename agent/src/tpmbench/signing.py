@@ -15,6 +15,7 @@ import tpmtls
 from tpmbench.counting import CountingSigner
 from tpmbench.measuring import Absent, Counts, measure, not_applicable
 from tpmbench.outcome import BenchError
+from tpmbench.sampling import OneByOne
 from tpmbench.tpmkeys import idle_session
 from tpmtls.public import CURVES
 from tpmtls.transport import AGAIN
@@ -46,7 +47,7 @@ class SoftwareSigner:
         return self._key.sign(digest, self._algorithm)
 
 
-class SigningArm:
+class SigningArm(OneByOne):
     """Signs random digests; the signatures are verified afterwards, in software.
 
     Args:
@@ -96,7 +97,7 @@ class SigningArm:
         return Counts(self._signer.count, _verified(self._signer, self._algorithm, self._made))
 
 
-class FloorArm:
+class FloorArm(OneByOne):
     """The same TPM2_Sign, marshalled beforehand, with nothing around its round trip."""
 
     name = "floor"
@@ -118,14 +119,17 @@ class FloorArm:
         digest = os.urandom(self._key.digest_size)
         command = self._key.sign_command(digest)
         channel, deadline = self.transport.channel, self.transport.deadline
-        started = time.perf_counter_ns()
-        channel.send(command)
-        response = channel.receive(deadline)
-        while int.from_bytes(response[6:10]) in AGAIN:
-            self._again += 1
+        try:
+            started = time.perf_counter_ns()
             channel.send(command)
             response = channel.receive(deadline)
-        duration = time.perf_counter_ns() - started
+            while int.from_bytes(response[6:10]) in AGAIN:
+                self._again += 1
+                channel.send(command)
+                response = channel.receive(deadline)
+            duration = time.perf_counter_ns() - started
+        except OSError as error:
+            raise self.transport.failure(error, "TPM2_Sign") from error
         self._made.append((digest, self._key.parse_signature(response)))
         return duration
 
@@ -185,7 +189,9 @@ def _transient_key(bench: Bench) -> Any:
         if bench.has_resource_manager:
             transport = stack.enter_context(bench.another_transport())
         handle = stack.enter_context(bench.keyring.transient(bench.curve, transport))
-        yield tpmtls.attach(transport, handle)
+        key = tpmtls.attach(transport, handle)
+        bench.key.sign(bytes(bench.key.digest_size))  # raises where the TPM has no room for both
+        yield key
 
 
 def loaded_transport(bench: Bench) -> dict[str, Any]:
