@@ -15,6 +15,8 @@ from tpmbench.outcome import BenchError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tpmbench.memory import PeakMemory
+
 
 class Child:
     """A running helper process.
@@ -49,13 +51,16 @@ class Child:
 
 
 @contextlib.contextmanager
-def running(module: str, what: str, settings: dict[str, Any]) -> Iterator[Child]:
+def running(
+    module: str, what: str, settings: dict[str, Any], memory: PeakMemory | None = None
+) -> Iterator[Child]:
     """Run a module of ours for the time of the block. It ends when its stdin does.
 
     Args:
         module: such as ``tpmbench.server``.
         what: what it is, for messages.
         settings: its first line of input.
+        memory: is shown the process before it ends.
     """
     source = str(Path(__file__).resolve().parents[1])
     process = subprocess.Popen(
@@ -71,5 +76,11 @@ def running(module: str, what: str, settings: dict[str, Any]) -> Iterator[Child]
         child.tell(json.dumps(settings))
         yield child
     finally:
-        with contextlib.suppress(BrokenPipeError):
-            process.communicate(timeout=5)
+        if memory:
+            memory.observe(process.pid)
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.communicate(timeout=5)
+        finally:
+            process.kill()  # does nothing where it has ended
+            process.wait()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tpmbench.memory import PeakMemory
+
 
 _WORKERS = 24  # connections that can be open at once
 
@@ -77,30 +79,36 @@ class Peer:
             connection.close()
             raise
         try:
-            answer = exchange(tls)
+            exchange(tls)
             duration = time.perf_counter_ns() - started
         except BaseException:
             tls.close()
             raise
-        if not answer:
-            tls.close()
-            raise ConnectionError("the server closed the connection without an answer")
         return tls, duration
 
 
 def exchange(tls: ssl.SSLSocket) -> bytes:
-    """Send one request and return the first of the response."""
+    """Send one request and return the first of the response.
+
+    Raises:
+        ConnectionError: the server closed the connection instead of answering.
+        OSError: the connection failed; :class:`ssl.SSLError` where TLS did.
+    """
     tls.send(wire.REQUEST)
-    return tls.recv(4096)
+    answer = tls.recv(4096)
+    if not answer:
+        raise ConnectionError("the server closed the connection without an answer")
+    return answer
 
 
 @contextlib.contextmanager
-def serving(directory: Path, timeout: float) -> Iterator[Peer]:
+def serving(directory: Path, timeout: float, memory: PeakMemory | None = None) -> Iterator[Peer]:
     """Run a server process for the time of the block.
 
     Args:
         directory: private directory for the server's throwaway key.
         timeout: seconds that a silent connection may take.
+        memory: is shown the server process before it ends.
 
     Raises:
         BenchError: it did not start.
@@ -115,5 +123,7 @@ def serving(directory: Path, timeout: float) -> Iterator[Peer]:
         "timeout": timeout,
         "workers": _WORKERS,
     }
-    with running("tpmbench.server", "TLS server", settings) as server:
-        yield Peer(server, authority, int(server.hear()), timeout)
+    with running("tpmbench.server", "TLS server", settings, memory) as server:
+        port = int(server.hear())
+        bundle.unlink()  # it has been read
+        yield Peer(server, authority, port, timeout)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from tpmbench.measuring import Settings
+    from tpmbench.memory import PeakMemory
     from tpmbench.sampling import Watch
     from tpmbench.tpmkeys import Keyring
     from tpmtls import Key, Transport
@@ -30,6 +31,7 @@ class Bench:
         order: draws the order of turns.
         watch: is told of progress, and may end the run.
         directory: private, for throwaway software keys.
+        memory: is shown the helper processes.
     """
 
     key: Key
@@ -39,6 +41,7 @@ class Bench:
     order: Random
     watch: Watch
     directory: Path
+    memory: PeakMemory
 
     @property
     def has_resource_manager(self) -> bool:

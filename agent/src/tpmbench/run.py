@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import resource
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tpmbench import document, tpminfo
 from tpmbench.context import Bench
 from tpmbench.journal import Journal
 from tpmbench.measuring import Settings, failed, not_applicable
+from tpmbench.memory import PeakMemory
 from tpmbench.outcome import BenchError, LeftBehindError, Status
 from tpmbench.platform import (
     SystemProbe,
@@ -101,7 +101,7 @@ def run(request: Request, watch: Watch) -> tuple[dict[str, Any], Status, str | N
         keyring = Keyring(transport, journal, owner, _boot_id())
         pass_over = _Pass(request, watch, transport, keyring, directory, info)
         pass_over.go()
-        system, facts = probe.finish(_peak_memory_bytes())
+        system, facts = probe.finish(pass_over.memory.total_bytes())
         warnings = host_warnings(system, platform, facts)
         result = {
             "schema": document.SCHEMA,
@@ -142,6 +142,7 @@ class _Pass:
         self._order = random.Random(request.seed)  # noqa: S311  # draws turns, not keys
         self.keys: list[dict[str, Any]] = []
         self.scenarios: list[dict[str, Any]] = []
+        self.memory = PeakMemory()
         self.trouble: str | None = None
         self._left_behind = False
 
@@ -193,6 +194,7 @@ class _Pass:
                 order=self._order,
                 watch=self._watch,
                 directory=self._directory,
+                memory=self.memory,
             )
             for scenario in self._request.scenarios:
                 self._watch.stop.check()
@@ -226,14 +228,6 @@ def _settings(request: Request) -> dict[str, Any]:
         "deadline_ns": round(settings.deadline * 1e9),
         "clock_resolution_ns": clock_resolution_ns(),
     }
-
-
-def _peak_memory_bytes() -> int:
-    own, children = (
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return (own + children) * 1024  # Linux counts in KiB (getrusage(2))
 
 
 def _boot_id() -> str | None:
