@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +76,8 @@ class Journal:
                 "wait for it to end"
             ) from None
         try:
+            for draft in self._directory.glob("*.new"):  # of a run that was killed as it wrote
+                draft.unlink()
             yield
         finally:
             os.close(descriptor)
@@ -89,12 +92,14 @@ class Journal:
 
     def _read(self, path: Path) -> Entry:
         try:
-            return Entry(**json.loads(path.read_text()))
+            entry = Entry(**json.loads(path.read_text()))
+            _check(entry, path.stem)
         except (OSError, ValueError, TypeError) as error:
             raise BenchError(
                 f"the journal entry {path} cannot be read ({error}); look at the TPM's persistent "
                 "handles yourself and remove the file"
             ) from error
+        return entry
 
     def write(self, entry: Entry) -> None:
         """Write an entry so that it survives a power cut.
@@ -134,6 +139,20 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _check(entry: Entry, mark: str) -> None:
+    """Refuse an entry that this program did not write: it would prove too much.
+
+    A transient object is ours by its mark, and an empty mark is every ordinary key's.
+    """
+    texts = (entry.tcti, entry.name or "", entry.boot_id or "")
+    if not all(isinstance(text, str) for text in (entry.mark, *texts)):
+        raise TypeError("a text is missing")
+    if entry.mark != mark or not re.fullmatch(r"[0-9a-f]{64}", mark):
+        raise ValueError("its mark is not that of its file")
+    if entry.handle is not None and not isinstance(entry.handle, int):
+        raise TypeError("its handle is no number")
 
 
 def default_state_directory() -> Path:

@@ -278,11 +278,13 @@ def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
     removed = 0
     mark = bytes.fromhex(entry.mark)
     for handle in list(commands.handles(transport, commands.TRANSIENT_FIRST)):
-        with contextlib.suppress(NotFound):
+        try:
             area, _ = commands.read_public(transport, handle)
-            if bytes(area.authPolicy.buffer) == mark:
-                commands.flush(transport, handle)
-                removed += 1
+        except (NotFound, TpmError):
+            continue  # gone meanwhile; or a sequence, which has no public area and is not ours
+        if bytes(area.authPolicy.buffer) == mark:
+            commands.flush(transport, handle)
+            removed += 1
     if entry.handle is not None and entry.name is not None:
         with contextlib.suppress(NotFound):
             _, name = commands.read_public(transport, entry.handle)
