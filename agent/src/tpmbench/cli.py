@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -44,16 +45,40 @@ def main(argv: list[str] | None = None) -> int:
         status = Status.USAGE if isinstance(error, ValueError) else Status.UNUSABLE
         return _fail(error, status)
     except InterruptedRunError as error:
-        print(f"tpm-tls-bench: {error}; the TPM is as it was before", file=sys.stderr)
+        _complain(f"{error}; the TPM is as it was before")
         return 128 + error.number
-    except BrokenPipeError:  # the reader of our text went away, as in `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Status.INVALID
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return 128 + signal.SIGINT
+    except OSError as error:  # such as a full disk where the agent keeps its small files
+        return _fail(error, Status.UNUSABLE)
 
 
 def _fail(error: Exception, status: Status) -> int:
-    print(f"tpm-tls-bench: {' '.join(str(error).split())}", file=sys.stderr)
+    _complain(str(error))
     return status
+
+
+def _complain(text: str) -> None:
+    """Say one sentence on stderr."""
+    Progress().say(f"tpm-tls-bench: {' '.join(text.split())}")
+
+
+def _print(text: str) -> None:
+    """Write to stdout. A reader that goes away, as in ``… | head``, has had what it wanted.
+
+    Raises:
+        BenchError: it cannot be written.
+    """
+    try:
+        print(text, end="", flush=True)
+    except OSError as error:
+        # What is still buffered would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise BenchError(
+                f"stdout cannot be written ({error.strerror}); send it elsewhere"
+            ) from error
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -84,19 +109,18 @@ def _run(arguments: argparse.Namespace) -> int:
         simulated=arguments.simulated_device,
     )
     result, status, trouble = run(request, Watch(Stop(), Progress()))
-    if arguments.output:
-        document.write(result, arguments.output)
-    print(show.text(result), end="")
+    try:
+        if arguments.output:
+            document.write(result, arguments.output)
+    finally:  # a result that cannot be kept can at least be read
+        _print(show.text(result))
     if trouble:
-        print(f"tpm-tls-bench: {' '.join(trouble.split())}", file=sys.stderr)
+        _complain(trouble)
     elif status is Status.INVALID:
         names = sorted(
             {item["name"] for item in result["scenarios"] if item["status"] == "invalid"}
         )
-        print(
-            f"tpm-tls-bench: invalid: {', '.join(names)}; the reasons stand in the result",
-            file=sys.stderr,
-        )
+        _complain(f"invalid: {', '.join(names)}; the reasons stand in the result")
     return status
 
 
@@ -107,11 +131,11 @@ def _provision(arguments: argparse.Namespace) -> int:
     with journal.locked(), tpmtls.connect(arguments.tcti, arguments.deadline) as transport:
         recover(transport, journal, owner)
         key = provision(transport, journal, owner, curve, arguments.handle)
-        print(
+        _print(
             f"{curve.name} key at {key.handle:#010x}, Name {key.name.hex()}\n"
             "It stays there until you evict it: "
             f"tpm2_evictcontrol --hierarchy o --object-context {key.handle:#010x}\n"
-            "Nothing attests to it: it is a key to try with, not a provisioned identity."
+            "Nothing attests to it: it is a key to try with, not a provisioned identity.\n"
         )
     return Status.MEASURED
 
@@ -120,9 +144,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     report = examine(
         arguments.tcti, arguments.deadline, arguments.handle, metadata=arguments.metadata
     )
-    print(json.dumps(report.document()) if arguments.json else report.text(), end="")
-    if arguments.json:
-        print()
+    _print(f"{json.dumps(report.document())}\n" if arguments.json else report.text())
     return Status.MEASURED if report.holds else Status.INVALID
 
 
@@ -136,13 +158,13 @@ def _evict(arguments: argparse.Namespace) -> int:
         for tcti in places:
             with tpmtls.connect(tcti) as transport:
                 freed += recover(transport, journal, owner)
-    print(f"freed {freed} objects that earlier runs left behind")
+    _print(f"freed {freed} {'object' if freed == 1 else 'objects'} that earlier runs left behind\n")
     return Status.MEASURED
 
 
 def _list(_arguments: argparse.Namespace) -> int:
     for scenario in SCENARIOS:
-        print(f"{scenario.name:<20} {scenario.suite:<6} {scenario.question}")
+        _print(f"{scenario.name:<20} {scenario.suite:<6} {scenario.question}\n")
     return Status.MEASURED
 
 
@@ -150,7 +172,7 @@ def _show(arguments: argparse.Namespace) -> int:
     path = arguments.document
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read as a result document ({error})") from error
     if not isinstance(result, dict) or result.get("schema") != document.SCHEMA:
         raise UsageError(f"{path} is no result document of format {document.SCHEMA}")
@@ -161,7 +183,7 @@ def _show(arguments: argparse.Namespace) -> int:
             f"{path} does not follow the format {document.SCHEMA} ({error!r}); "
             "python -m collector validate says where"
         ) from error
-    print(text, end="")
+    _print(text)
     return Status.MEASURED
 
 

@@ -42,6 +42,7 @@ def write(document: dict[str, Any], path: Path) -> None:
     Raises:
         BenchError: it could not be written.
     """
+    path = path.resolve()  # what a symbolic link points to is replaced, not the link
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8") as file:
@@ -63,7 +64,13 @@ def check_writable(path: Path) -> None:
     Raises:
         BenchError: it cannot.
     """
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        raise BenchError(
+            f"the result cannot be written to {path}, which is no regular file; "
+            "name another --output"
+        )
+    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
         raise BenchError(
             f"the result cannot be written to {path} (no such directory, or not writable); "
             "name another --output"

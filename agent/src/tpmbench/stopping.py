@@ -18,12 +18,16 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """Remembers that a signal asked for the end. Handlers stay for the process's life."""
+    """Remembers that a signal asked for the end. Handlers stay for the process's life.
+
+    A signal that whoever started us had ignored stays ignored, as nohup wants it.
+    """
 
     def __init__(self) -> None:
         self._number = 0
         for number in _ENDING:
-            signal.signal(number, self._remember)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._remember)
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:
         self._number = number
