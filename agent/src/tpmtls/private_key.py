@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_PSS_ONLY = (
+    "an RSA key in a TPM signs with PSS, its salt as long as the digest; pass "
+    "padding.PSS(padding.MGF1(hash), hash.digest_size), to X.509 builders as rsa_padding="
+)
 
 
 class _Signer(Protocol):
@@ -85,16 +91,20 @@ class RSAPrivateKey(_InTpm, rsa.RSAPrivateKey):
         """Hash data in software and sign the digest in the TPM.
 
         Raises:
-            UnsupportedAlgorithm: the padding is not PSS.
+            UnsupportedAlgorithm: the padding is not PSS with a salt as long as the digest.
             ValueError: the key does not sign digests of that hash.
             TpmTlsError: see :meth:`tpmtls.Key.sign`.
         """
         if padding.name != "EMSA-PSS":
-            raise UnsupportedAlgorithm(
-                "this RSA key signs with PSS only; pass padding.PSS with a salt as long as the "
-                "digest (rsa_padding= in X.509 builders)"
-            )
-        return self._signer.sign(_digest(data, algorithm))
+            raise UnsupportedAlgorithm(_PSS_ONLY)
+        digest = _digest(data, algorithm)
+        signature = self._signer.sign(digest)
+        plain = algorithm if isinstance(algorithm, Prehashed) else Prehashed(algorithm)
+        try:
+            self.public_key().verify(signature, digest, padding, plain)
+        except InvalidSignature:  # the TPM has the say on the salt, not the caller
+            raise UnsupportedAlgorithm(_PSS_ONLY) from None
+        return signature
 
     def decrypt(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuse: a signing key decrypts nothing."""

@@ -46,7 +46,12 @@ def build(
 
 def _name(text: str) -> x509.Name:
     # RFC 4514 begins with the last part. Releases of cryptography before 39 did not know.
-    name = x509.Name.from_rfc4514_string(text)
+    try:
+        name = x509.Name.from_rfc4514_string(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is no distinguished name; write it as in CN=store,O=Example (RFC 4514)"
+        ) from error
     known = x509.Name.from_rfc4514_string("CN=a,O=b").rfc4514_string() == "CN=a,O=b"
     return name if known else x509.Name(reversed(list(name.rdns)))
 
