@@ -1,0 +1,97 @@
+"""What makes a VM recognisable: its SSH host keys and the endorsement keys of its vTPM."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ansible.module_utils.gce_errors import GceError
+
+if TYPE_CHECKING:
+    from ansible.module_utils.gce_api import Api
+
+HOST_KEY = re.compile(
+    r"^((?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,2})\b.*$"
+)
+# What cloud-init prints at the end of the first boot.
+BEGIN, END = "-----BEGIN SSH HOST KEY KEYS-----", "-----END SSH HOST KEY KEYS-----"
+
+
+def host_keys(api: Api, zone: str, name: str) -> tuple[str, list[str]]:
+    """Wait for the VM to publish its host keys.
+
+    The guest attributes are looked at first, then the serial console; each is written by the VM and
+    read through the authenticated API, so that nobody on the network can slip in another key.
+
+    Returns:
+        Where they were read, and the keys as ``type base64``.
+
+    Raises:
+        GceError: neither may be read, or no key appeared until the deadline.
+    """
+    instance = api.zonal(zone, "instances", name)
+    refusals: dict[str, GceError] = {}
+
+    def look() -> tuple[str, list[str]] | None:
+        for source, read in (("guest attributes", _attributes), ("serial console", _console)):
+            try:
+                keys = read(api, instance)
+            except GceError as error:
+                if error.kind not in ("permission", "invalid"):
+                    raise
+                refusals[source] = error
+                continue
+            refusals.pop(source, None)
+            if keys:
+                return source, keys
+        if len(refusals) == 2:
+            raise refusals["guest attributes"]
+        return None
+
+    found: tuple[str, list[str]] = api.until(
+        look, f"{name} has published no SSH host keys (guest attributes, serial console)"
+    )
+    return found
+
+
+def _attributes(api: Api, instance: str) -> list[str]:
+    answer = api.find(f"{instance}/getGuestAttributes", {"queryPath": "hostkeys/"})
+    items = (answer or {}).get("queryValue", {}).get("items", [])
+    return _keys(f"{item['key']} {item['value']}" for item in items)
+
+
+def _console(api: Api, instance: str) -> list[str]:
+    text = ""
+    start = "0"
+    while True:
+        part = api.get(f"{instance}/serialPort", {"port": "1", "start": start})
+        text += part.get("contents", "")
+        if not part.get("contents") or part.get("next", start) == start:
+            break
+        start = part["next"]
+    lines = [line.strip() for line in text.splitlines()]
+    if END not in lines or BEGIN not in lines:
+        return []
+    # A VM that was made anew under the same name begins a new console; the last block counts.
+    end = len(lines) - 1 - lines[::-1].index(END)
+    begin = max((place for place in range(end) if lines[place] == BEGIN), default=end)
+    return _keys(lines[begin:end])
+
+
+def _keys(lines: Any) -> list[str]:
+    return [found[1] for line in lines if (found := HOST_KEY.match(line.strip()))]
+
+
+def endorsement_keys(api: Api, zone: str, name: str) -> list[str]:
+    """The public endorsement keys of the VM's Shielded VM vTPM, PEM.
+
+    Returns:
+        RSA first; empty where the API has none for this VM.
+
+    Raises:
+        GceError: they may not be read.
+    """
+    path = api.zonal(zone, "instances", name, "getShieldedInstanceIdentity")
+    answer = api.find(path) or {}
+    entries = [answer.get(field, {}) for field in ("encryptionKey", "eccP256EncryptionKey")]
+    return [entry["ekPub"] for entry in entries if entry.get("ekPub")]
