@@ -19,11 +19,13 @@ import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache"
+ARCHIVE = "wheels.tar"
 
 
 class Failure(Exception):
@@ -143,6 +145,9 @@ def dependencies(lock: Path, cache: Path, output: Path | None) -> dict[str, obje
             (wheels / "requirements.txt").write_text(text)
             made = {"tag": tag(), "sha256": hashlib.sha256(text.encode()).hexdigest()}
             (wheels / "wheelhouse.json").write_text(json.dumps(made) + "\n")
+            with tarfile.open(wheels / ARCHIVE, "w") as archive:  # one file to copy, not one each
+                for file in [*wheels.glob("*.whl"), wheels / "requirements.txt"]:
+                    archive.add(file, file.name)
             into_place(wheels, place)
     made = json.loads((place / "wheelhouse.json").read_text())
     return {"directory": str(place), **made, "built": built}

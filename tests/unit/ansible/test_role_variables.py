@@ -115,3 +115,26 @@ def test_root_is_taken_only_where_it_is_needed(file):
             assert become is False, f"{task['name']}: the control node never needs root"
         if isinstance(become, str):
             assert become in {"{{ bench_agent_become }}", "{{ bench_run_become }}"}
+
+
+def variables(value, names):
+    """Names of variables that an inventory sets, wherever they stand in it."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in {"hosts", "children", "vars"} or isinstance(inner, dict):
+                variables(inner, names)
+            else:
+                names.add(key)
+    return names
+
+
+@pytest.mark.parametrize("name", ["local", "static"])
+def test_inventories_set_only_variables_that_exist(name):
+    known = {option for role in ROLES for option in options(role, "main")}
+    inventory = PROJECT / "inventory" / name
+    hosts = load(inventory / "hosts.yml")
+    names = variables(hosts, set())
+    for file in (inventory / "group_vars").glob("*.yml"):
+        names |= set(load(file))
+    assert {n for n in names if not n.startswith(("ansible_", "local_"))} <= known
+    assert "fleet" in hosts

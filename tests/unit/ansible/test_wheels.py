@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import tarfile
 import zipfile
 
 import pytest
@@ -90,6 +91,8 @@ def test_a_lock_becomes_a_wheelhouse_with_its_own_hashes(tmp_path, project):
     assert str(house["directory"]).startswith(str(directory))
     (requirements,) = directory.glob("*/requirements.txt")
     assert requirements.read_text() == f"thing==1.0 --hash=sha256:{made['sha256']}\n"
+    with tarfile.open(requirements.parent / wheels.ARCHIVE) as archive:
+        assert sorted(archive.getnames()) == ["requirements.txt", "thing-1.0-py3-none-any.whl"]
     assert wheels.dependencies(lock, tmp_path / "cache", None)["built"] is False
 
 
