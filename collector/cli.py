@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING
 
 from collector import export, render
 from collector.load import Broken, BrokenDocumentError, NoSuchInputError, documents, find, read
+from collector.output import UsageError, into, write, write_together
 from collector.published import figures as published_figures
 from collector.summarise import Host, summarise
 from collector.text import visible
 from collector.view import SAMPLES_KEPT, Failure, Report, build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 COMPLETE, INCOMPLETE, USAGE = 0, 1, 2
-
-
-class UsageError(ValueError):
-    """What the user asked for cannot be done; the message says why and what to do."""
 
 
 def _failures(path: Path | None) -> list[Failure]:
@@ -47,32 +44,20 @@ def _failures(path: Path | None) -> list[Failure]:
     return [Failure(one["host"], one["stage"], one["reason"]) for one in given]
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """Writes a file so that a reader sees either the old one or the whole new one."""
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(pieces)
-    beside.replace(path)
-
-
 def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> list[Path]:
-    files: dict[str, Iterable[str]] = {
+    texts = {
         "index.html": (render.html(report),),
         "report.md": (render.markdown(report),),
         "report.txt": (render.plain(report),),
-        "results.csv": export.csv_lines(hosts),
-        "results.ndjson": export.ndjson_lines(hosts),
         "metrics.prom": export.prometheus(hosts, report.failures, len(report.broken)),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, pieces in files.items():
-            _write(folder / name, pieces)
-    except OSError as error:
-        raise UsageError(
-            f"--output {folder}: cannot be written: {error.strerror}. Name a folder of yours."
-        ) from None
-    return [folder / name for name in files]
+    flat = [folder / name for name in ("results.csv", "results.ndjson")]
+    with into(folder):
+        for name, pieces in texts.items():
+            write(folder / name, pieces)
+        write_together(flat, export.flat_lines(hosts))
+    *reading, metrics = (folder / name for name in texts)
+    return [*reading, *flat, metrics]
 
 
 def _report(arguments: argparse.Namespace) -> int:

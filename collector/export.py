@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CSV_HEADER = ("metric", "value", "unit", "metadata", "timestamp")
 
+# A figure: metric, value, unit.
 _Row = tuple[str, float | int, str]
 
 
@@ -41,88 +42,100 @@ def _number(value: float) -> float | int:
 
 
 def _figures(arm: Arm, unit: str) -> Iterator[_Row]:
-    """Every known figure of an arm: its name, value and unit."""
+    """Every known figure of an arm."""
     found = arm.durations
     if found is not None:
-        times = {
-            "median": found.median.value,
-            "median_low": found.median.low,
-            "median_high": found.median.high,
-            "p95": found.p95,
-            "p99": found.p99,
-            "minimum": found.minimum,
-            "maximum": found.maximum,
-            "mean": found.mean,
-            "stddev": found.stddev,
-            "error": found.error,
-        }
-        for name, value in times.items():
+        times = (
+            ("median", found.median.value),
+            ("median_low", found.median.low),
+            ("median_high", found.median.high),
+            ("p95", found.p95),
+            ("p99", found.p99),
+            ("minimum", found.minimum),
+            ("maximum", found.maximum),
+            ("mean", found.mean),
+            ("stddev", found.stddev),
+            ("error", found.error),
+        )
+        for name, value in times:
             if value is not None:
                 yield (name, _number(value), "ns")
         if found.rate_per_s is not None:
             yield ("rate", found.rate_per_s, f"{unit}/s")
         yield ("samples", found.n, f"{unit}s")
-    counts = {
-        "signatures_signer": arm.signer,
-        "signatures_transport": arm.transport,
-        "signatures_peer": arm.peer,
-        "resumed": arm.resumed,
-        "resubmitted": arm.resubmitted,
-        "tpm_commands": arm.tpm_commands,
-    }
-    units = {"resumed": "connections", "resubmitted": f"{unit}s", "tpm_commands": "commands"}
-    for name, number in counts.items():
+    counts = (
+        ("signatures_signer", arm.signer, "signatures"),
+        ("signatures_transport", arm.transport, "signatures"),
+        ("signatures_peer", arm.peer, "signatures"),
+        ("resumed", arm.resumed, "connections"),
+        ("resubmitted", arm.resubmitted, f"{unit}s"),
+        ("tpm_commands", arm.tpm_commands, "commands"),
+    )
+    for name, number, of in counts:
         if number is not None:
-            yield (name, number, units.get(name, "signatures"))
+            yield (name, number, of)
 
 
-def _metadata(host: Host, scenario: Scenario, arm: str) -> str:
-    about: dict[str, Any] = {
-        "run_id": host.run_id,
-        "host": host.host,
-        "scenario": scenario.name,
-        "curve": scenario.curve,
-        "arm": arm,
-        "status": scenario.status,
-        "tee": host.tee,
-        "tpm_location": host.tpm_location,
-        "emulated": host.emulated,
-        "document": visible(host.path),
-    }
-    return json.dumps(about)
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
-def _arms(hosts: Iterable[Host]) -> Iterator[tuple[str, int, Iterator[_Row]]]:
-    """Yields each arm's metadata as JSON, its timestamp, and its figures."""
+def _about(host: Host) -> str:
+    """A host's own metadata, as JSON: what would only be repeated in each of its rows."""
+    tpm, system = host.document["tpm"], host.document["system"]
+    return _json(
+        {
+            "run_id": host.run_id,
+            "host": host.host,
+            "tee": host.tee,
+            "tpm_location": host.tpm_location,
+            "emulated": host.emulated,
+            "tpm_manufacturer": visible(tpm["manufacturer"]),
+            "tpm_firmware": visible(tpm["firmware_version"]),
+            "kernel": visible(system["kernel"]),
+            "document": visible(host.path),
+        }
+    )
+
+
+def _rows(hosts: Iterable[Host]) -> Iterator[tuple[str, int, Iterable[_Row]]]:
+    """Yields metadata as JSON, its timestamp, and the figures it belongs to.
+
+    First a figure of each host, with what is known of it; then those of its arms.
+    """
     for host in hosts:
         when = epoch(host.finished_at)
+        yield _about(host), when, (("host", 1, "hosts"),)
         for scenario in host.scenarios:
+            about: dict[str, Any] = {
+                "run_id": host.run_id,
+                "host": host.host,
+                "emulated": host.emulated,
+                "scenario": scenario.name,
+                "curve": scenario.curve,
+                "status": scenario.status,
+            }
             for arm in scenario.arms:
-                yield _metadata(host, scenario, arm.name), when, _figures(arm, scenario.unit)
+                yield _json(about | {"arm": arm.name}), when, _figures(arm, scenario.unit)
 
 
-def csv_lines(hosts: Iterable[Host]) -> Iterator[str]:
-    """Yields the CSV file, one arm at a time.
+def flat_lines(hosts: Iterable[Host]) -> Iterator[tuple[str, str]]:
+    """Yields the CSV file and the NDJSON file, side by side, one arm at a time.
 
-    Text from a host is only in the metadata, whose cell is a JSON object and always quoted,
-    so that no spreadsheet takes it for a formula. Figures of an invalid scenario are there
-    too, with ``"status": "invalid"`` in the metadata.
+    Both hold the same rows. In CSV, text from a host is only in the metadata, whose cell is
+    a JSON object and always quoted, so that no spreadsheet takes it for a formula. Figures
+    of an invalid scenario are there too, with ``"status": "invalid"`` in the metadata.
     """
-    yield ",".join(CSV_HEADER) + "\n"
-    for metadata, when, figures in _arms(hosts):
+    yield ",".join(CSV_HEADER) + "\n", ""
+    for metadata, when, figures in _rows(hosts):
         quoted = metadata.replace('"', '""')
-        tail = f',"{quoted}",{when}\n'
-        yield "".join(f"{metric},{value!r},{unit}{tail}" for metric, value, unit in figures)
-
-
-def ndjson_lines(hosts: Iterable[Host]) -> Iterator[str]:
-    """Yields the NDJSON file, one arm at a time, with the same rows as the CSV file."""
-    for metadata, when, figures in _arms(hosts):
-        tail = f'", "metadata": {metadata}, "timestamp": {when}}}\n'
-        yield "".join(
-            f'{{"metric": "{metric}", "value": {value!r}, "unit": "{unit}{tail}'
-            for metric, value, unit in figures
-        )
+        of_csv = f',"{quoted}",{when}\n'
+        of_json = f'","metadata":{metadata},"timestamp":{when}}}\n'
+        csv, ndjson = [], []
+        for metric, value, unit in figures:
+            csv.append(f"{metric},{value!r},{unit}{of_csv}")
+            ndjson.append(f'{{"metric":"{metric}","value":{value!r},"unit":"{unit}{of_json}')
+        yield "".join(csv), "".join(ndjson)
 
 
 def _labels(**values: str) -> str:
@@ -138,8 +151,9 @@ def _valid_arms(hosts: Iterable[Host]) -> Iterator[tuple[str, Arm]]:
     for host in hosts:
         for scenario in host.scenarios:
             if scenario.status == "valid":
+                where = _labels(**_where(host, scenario))
                 for arm in scenario.arms:
-                    yield _labels(**_where(host, scenario), arm=arm.name), arm
+                    yield f'{where},arm="{label_value(arm.name)}"', arm
 
 
 def _where(host: Host, scenario: Scenario) -> dict[str, str]:
@@ -179,13 +193,10 @@ def _resumed(hosts: Iterable[Host]) -> Iterator[_Sample]:
 def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
     for host in hosts:
         for scenario in host.scenarios:
+            where = _labels(**_where(host, scenario))
             for found in scenario.ratios:
                 arms = found.comparison
-                labels = _labels(
-                    **_where(host, scenario),
-                    numerator=arms.numerator,
-                    denominator=arms.denominator,
-                )
+                labels = f'{where},numerator="{arms.numerator}",denominator="{arms.denominator}"'
                 ends = {
                     "median": found.ratio.value,
                     "low": found.ratio.low,

@@ -37,8 +37,8 @@ class Figure:
 
 
 def _series(arm: str) -> int:
-    order = list(labels.ARMS)
-    return order.index(arm) % 8 if arm in order else 7
+    place, _, _ = labels.arm_rank(arm)
+    return place % 8 if place < len(labels.ARMS) else 7
 
 
 def _sample_blocks(hosts: Iterable[Host], name: str) -> tuple[list[Block], list[dict[str, str]]]:
@@ -54,7 +54,7 @@ def _sample_blocks(hosts: Iterable[Host], name: str) -> tuple[list[Block], list[
                 found = arm.durations
                 if found is None:
                     continue
-                arm_title = labels.title(labels.ARMS, arm.name)
+                arm_title = labels.arm_title(arm.name)
                 marks.append(
                     Row(
                         label=arm_title,
@@ -95,7 +95,7 @@ def _median_blocks(
         if figure.scenario != name:
             continue
         where, curve = kind_title(figure.kind), labels.curve_title(figure.curve)
-        arm = labels.title(labels.ARMS, figure.arm)
+        arm = labels.arm_title(figure.arm)
         row = Row(
             label=arm,
             text=f"{text.ms(figure.median.value)} ms",
@@ -173,7 +173,7 @@ def _ratio_heading(group: FleetRatio) -> str:
     arms = (group.comparison.numerator, group.comparison.denominator)
     title = labels.title(labels.SCENARIOS, group.scenario)
     if group.comparison != MAIN:
-        title = f"{' / '.join(labels.title(labels.ARMS, arm) for arm in arms)}: {title}"
+        title = f"{' / '.join(labels.arm_title(arm) for arm in arms)}: {title}"
     return f"{title}, {labels.curve_title(group.curve)}".removesuffix(", ")
 
 

@@ -113,7 +113,7 @@ _Group = tuple[Kind, str, str | None, str]
 
 def _group_rank(group: _Group) -> tuple[object, ...]:
     kind, scenario, curve, arm = group
-    return (kind, *labels.scenario_rank(scenario, curve), labels.rank(labels.ARMS, arm))
+    return (kind, *labels.scenario_rank(scenario, curve), labels.arm_rank(arm))
 
 
 def figures(hosts: Iterable[Host]) -> list[Figure]:

@@ -6,6 +6,8 @@ the document, after the known ones.
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ SCENARIOS: Mapping[str, str] = {
     "handshake-new": "New connection per request",
     "handshake-resumed": "Resumed connection per request",
     "connection-reused": "One connection, many requests",
-    "handshake-server-key": "New connection, server's key in the TPM",
+    "handshake-server-key": "Listener with the key in the TPM",
+    "handshake-concurrent": "New connections, many clients at once",
 }
 
 ARMS: Mapping[str, str] = {
@@ -28,8 +31,14 @@ ARMS: Mapping[str, str] = {
     "floor": "bare TPM command",
     "nothing-loaded": "nothing loaded",
     "same-transport": "same transport",
+    "same-transport-2-objects": "same transport, 2 objects",
+    "same-transport-3-objects": "same transport, 3 objects",
+    "same-transport-hmac-session": "same transport, HMAC session",
     "other-transport": "other transport",
 }
+
+# Arms of the same name for a number of clients at once: tpm-persistent-4 and the like.
+_CLIENTS = re.compile(r"(?P<arm>[a-z-]+)-(?P<clients>[0-9]{1,6})")
 
 CURVES: Mapping[str, str] = {"p256": "P-256", "p384": "P-384", "p521": "P-521"}
 
@@ -61,6 +70,36 @@ RESOURCE_MANAGERS: Mapping[str, str] = {
 def title(table: Mapping[str, str], name: str) -> str:
     """Returns the human name of ``name``, or ``name`` itself when the table has none."""
     return table.get(name, name)
+
+
+def at_once(arm: str) -> tuple[str, int] | None:
+    """Splits an arm's name such as ``software-4`` into the way of holding the key and the clients.
+
+    Returns:
+        None where the name has no number of clients, or starts with no arm that is known.
+    """
+    found = _CLIENTS.fullmatch(arm)
+    if found is None or found["arm"] not in ARMS:
+        return None
+    return found["arm"], int(found["clients"])
+
+
+@functools.cache
+def arm_title(name: str) -> str:
+    """Returns the human name of an arm, with its number of clients where the name has one."""
+    several = at_once(name)
+    if name in ARMS or several is None:
+        return title(ARMS, name)
+    arm, clients = several
+    return f"{ARMS[arm]}, {clients} client{'' if clients == 1 else 's'}"
+
+
+@functools.cache
+def arm_rank(name: str) -> tuple[int, int, str]:
+    """Returns an arm's sort key: the table's order, then the number of clients."""
+    arm, clients = (name, 0) if name in ARMS else at_once(name) or (name, 0)
+    place, _ = rank(ARMS, arm)
+    return (place, clients, name)
 
 
 def curve_title(curve: str | None) -> str:

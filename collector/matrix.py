@@ -135,7 +135,7 @@ def medians(
     keys |= {(name, "") for name in asked if not any(key[0] == name for key in keys)}
     ordered = sorted(
         keys,
-        key=lambda key: (labels.rank(labels.SCENARIOS, key[0]), labels.rank(labels.ARMS, key[1])),
+        key=lambda key: (labels.rank(labels.SCENARIOS, key[0]), labels.arm_rank(key[1])),
     )
     columns = [*measured, *beside]
     lines = []
@@ -150,7 +150,7 @@ def medians(
         lines.append(
             Line(
                 labels.title(labels.SCENARIOS, name),
-                labels.title(labels.ARMS, arm),
+                labels.arm_title(arm),
                 name != previous,
                 span,
                 tuple(cells),
@@ -170,7 +170,7 @@ def unusable(hosts: Iterable[Host]) -> list[dict[str, Any]]:
             if scenario.status != "valid":
                 where[name, "", scenario.status, scenario.reason or ""].add(at)
             for arm, reason in scenario.absent:
-                where[name, labels.title(labels.ARMS, arm), "absent", reason].add(at)
+                where[name, labels.arm_title(arm), "absent", reason].add(at)
     return [
         {"scenario": key[0], "arm": key[1], "status": key[2], "reason": key[3], "where": sorted(at)}
         for key, at in sorted(where.items())

@@ -52,6 +52,11 @@ class Sample:
         """Bootstrap draws of the median, in nanoseconds."""
         return bootstrap_medians(self.ordered, self.stream)
 
+    @functools.cached_property
+    def known_ratios(self) -> dict[str, Interval | None]:
+        """Ratios to other arms that were worked out already, by the other's ``stream``."""
+        return {}
+
 
 def ratio_of_medians(numerator: Sample, denominator: Sample) -> Interval | None:
     """The ratio of two medians with its 95 % interval from resampling the samples of each.
@@ -59,6 +64,13 @@ def ratio_of_medians(numerator: Sample, denominator: Sample) -> Interval | None:
     Returns:
         None where either has no samples, or where the denominator can be 0.
     """
+    known = numerator.known_ratios
+    if denominator.stream not in known:
+        known[denominator.stream] = _ratio(numerator, denominator)
+    return known[denominator.stream]
+
+
+def _ratio(numerator: Sample, denominator: Sample) -> Interval | None:
     if not len(numerator.ordered) or not len(denominator.ordered) or denominator.ordered[0] <= 0:
         return None
     return percentile_interval(

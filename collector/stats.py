@@ -122,9 +122,10 @@ def describe(ordered: Floats) -> Distribution:
     values: list[float] = ordered.tolist()
     n = len(values)
     q1, q3, p95, p99 = (quantile(values, share) for share in (0.25, 0.75, 0.95, 0.99))
-    total = math.fsum(values)
+    total = float(ordered.sum())
     mean = total / n
-    squares = math.fsum((value - mean) ** 2 for value in values)
+    deviations = ordered - mean
+    squares = float(deviations @ deviations)
     stddev = math.sqrt(squares / (n - 1)) if n > 1 else None
     return Distribution(
         n=n,
@@ -161,9 +162,8 @@ def _median_ranks_drawn(n: int, stream: str, draws: int) -> tuple[Ranks, Ranks]:
     else:
         upper = rng.beta(k + 1, n - k, draws)
         lower = upper * rng.random(draws) ** (1 / k)
-    return tuple(  # type: ignore[return-value]
-        np.minimum((uniform * n).astype(np.intp), n - 1) for uniform in (lower, upper)
-    )
+    low, high = (np.minimum((part * n).astype(np.intp), n - 1) for part in (lower, upper))
+    return (high, high) if n % 2 else (low, high)
 
 
 def bootstrap_medians(ordered: Floats, stream: str, draws: int = DRAWS) -> Floats:
@@ -179,7 +179,9 @@ def bootstrap_medians(ordered: Floats, stream: str, draws: int = DRAWS) -> Float
         Array of shape (draws,), in the unit of the values.
     """
     lower, upper = _median_ranks_drawn(len(ordered), stream, draws)
-    return (ordered[lower] + ordered[upper]) / 2
+    if lower is upper:
+        return ordered.take(lower)
+    return (ordered.take(lower) + ordered.take(upper)) / 2
 
 
 def percentile_interval(value: float, draws: Floats) -> Interval:

@@ -140,7 +140,7 @@ def _scenario(
         status=scenario["status"],
         reason=scenario["reason"],
         unit=scenario["unit"],
-        arms=tuple(sorted(arms, key=lambda arm: labels.rank(labels.ARMS, arm.name))),
+        arms=tuple(sorted(arms, key=lambda arm: labels.arm_rank(arm.name))),
         absent=tuple(sorted((gone["name"], gone["reason"]) for gone in scenario["absent_arms"])),
         ratios=ratios(usable),
     )

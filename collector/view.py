@@ -112,7 +112,7 @@ def _arm_row(scenario: Scenario, arm: Arm) -> Cells:
         "scenario": labels.title(labels.SCENARIOS, scenario.name),
         "scenario_name": scenario.name,
         "curve": labels.curve_title(scenario.curve),
-        "arm": labels.title(labels.ARMS, arm.name),
+        "arm": labels.arm_title(arm.name),
         "status": scenario.status,
         "reason": scenario.reason,
         "unit": scenario.unit,
@@ -157,7 +157,7 @@ def _fleet_row(figure: fleet.Figure) -> Cells:
         "kind": kind_title(figure.kind),
         "scenario": labels.title(labels.SCENARIOS, figure.scenario),
         "curve": labels.curve_title(figure.curve),
-        "arm": labels.title(labels.ARMS, figure.arm),
+        "arm": labels.arm_title(figure.arm),
         "hosts": str(figure.hosts),
         "median": text.ms(figure.median.value),
         "interval": text.span(figure.median, 1e-6),
@@ -184,7 +184,7 @@ def _ratio_row(
 ) -> Cells:
     return {
         "where": where,
-        "arms": " / ".join(labels.title(labels.ARMS, arm) for arm in (numerator, denominator)),
+        "arms": " / ".join(labels.arm_title(arm) for arm in (numerator, denominator)),
         "scenario": labels.title(labels.SCENARIOS, scenario),
         "curve": labels.curve_title(curve),
         "ratio": text.ratio(ratio.value),
