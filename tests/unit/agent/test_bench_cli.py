@@ -1,0 +1,114 @@
+"""The command line without a TPM: what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tpmbench import cli
+from tpmbench.scenarios import SCENARIOS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """Run, expect a usage error, and return the one sentence on stderr."""
+    try:
+        status = cli.main(list(argv))
+    except SystemExit as ended:
+        status = ended.code
+    out, error = capsys.readouterr()
+    assert status == 2
+    assert out == ""
+    assert "Traceback" not in error
+    said = [line for line in error.splitlines() if line.startswith("tpm-tls-bench")]
+    assert len(said) == 1, error
+    return said[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--curve", "p224"], "p224"),
+        (["--handle", "0x40000001"], "no persistent handle of the owner's"),
+        (["--handle", "0x81800000"], "0x81000000 to 0x817fffff"),
+        (["--handle", "four"], "'four'"),
+        (["--signatures", "0"], "at least 1 is needed"),
+        (["--signatures", "-1"], "'-1'"),
+        (["--connections", "1.5"], "'1.5' is no whole number"),
+        (["--connections", "²"], "'²' is no whole number"),
+        (["--warmup", "many"], "'many' is no whole number"),
+        (["--block", "0"], "at least 1 is needed"),
+        (["--deadline", "0"], "from 0.01 to 3600 seconds"),
+        (["--deadline", "nan"], "'nan'"),
+        (["--deadline", "soon"], "'soon'"),
+        (["--run-id", "../up"], "'../up' is no name"),
+        (["--host", ""], "'' is no name"),
+        (["--suite", "ssh"], "ssh"),
+        (["--scenario", "handshake-old"], "handshake-old"),
+        (["--metadata", "always"], "always"),
+        (["--speed", "11"], "--speed"),
+    ],
+)
+def test_wrong_options_are_named(
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert said in refused(capsys, "run", *options)
+
+
+@pytest.mark.parametrize("argv", [[], ["measure"], ["show"], ["provision"]])
+def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    assert "error: " in refused(capsys, *argv)
+
+
+def test_list_has_a_line_for_each_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        [scenario.name, scenario.suite] for scenario in SCENARIOS
+    ]
+    assert all(re.fullmatch(r"\S+ +\S+ +\S.+", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read as a result document"),
+        ("", "cannot be read as a result document"),
+        ("[" * 200_000, "cannot be read as a result document"),
+        ("\xff", "cannot be read as a result document"),
+        ("[]", "is no result document of format"),
+        ('{"schema": "tpm-fleet-bench/result/2"}', "is no result document of format"),
+        ('{"schema": "tpm-fleet-bench/result/1"}', "does not follow the format"),
+    ],
+)
+def test_show_refuses_what_is_no_result_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, said: str
+) -> None:
+    path = tmp_path / "result.json"
+    if text is not None:
+        path.write_bytes(text.encode("latin-1"))
+    message = refused(capsys, "show", str(path))
+    assert said in message
+    assert str(path) in message
+
+
+def test_show_names_what_a_document_lacks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"schema": "tpm-fleet-bench/result/1"}))
+    assert "KeyError('tpm')" in refused(capsys, "show", str(path))
+
+
+@pytest.mark.parametrize("name", ["no/such/directory/r.json", "."])
+def test_an_output_that_cannot_be_written_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    status = cli.main(["run", "--output", str(tmp_path / name), "--state-dir", str(tmp_path)])
+    assert status == 3
+    assert "name another --output" in capsys.readouterr().err
