@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 
 import pytest
+
 from tpmbench.platform import cpuid
 
 X86_64 = os.uname().machine == "x86_64"

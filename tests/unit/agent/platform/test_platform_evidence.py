@@ -10,6 +10,7 @@ import jsonschema_rs
 import platform_machines as machines
 import pytest
 from platform_machines import BOOT, DMESG, JOURNAL, Machine
+
 from tpmbench.platform import as_document, conclude
 from tpmbench.platform.cpuid import Registers
 from tpmbench.platform.host import run_command

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import platform_machines as machines
 import pytest
+
 from tpmbench.platform import cloud, collect
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+
 from tpmbench.platform import SystemProbe
 
 SCHEMA = json.loads((Path(__file__).parents[4] / "schema/result.schema.json").read_text())[
