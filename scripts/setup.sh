@@ -9,6 +9,8 @@
 # Where there is nothing to do, it says nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# The environment that may have to be made anew is no place to take Python from.
+PATH=${PATH//"$PWD/.venv/bin:"/}
 
 purpose=${1:-run}
 case $purpose in

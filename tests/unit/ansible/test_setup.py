@@ -48,8 +48,8 @@ class Machine:
     def remove(self, name):
         (self.bin / name).unlink()
 
-    def setup(self, purpose="run"):
-        environment = {"PATH": str(self.bin), "HOME": str(self.root)}
+    def setup(self, purpose="run", path=""):
+        environment = {"PATH": f"{path}{self.bin}", "HOME": str(self.root)}
         return subprocess.run(
             [str(self.bin / "bash"), "scripts/setup.sh", purpose],
             cwd=self.root,
@@ -147,6 +147,15 @@ def test_the_environment_follows_the_lock_and_is_made_once(machine):
     assert changed.returncode == 0
     assert "making .venv from requirements/control.lock" in changed.stderr
     assert not witness.exists()
+
+
+def test_the_environment_is_not_made_anew_with_its_own_python(machine):
+    """As from make, which puts the environment's programs first."""
+    assert machine.setup().returncode == 0
+    (machine.root / "requirements" / "control.lock").write_text("# another\n")
+    done = machine.setup(path=f"{machine.venv / 'bin'}:")
+    assert done.returncode == 0, done.stderr
+    assert (machine.venv / "bin" / "pip").exists()
 
 
 def test_an_environment_made_for_tests_serves_a_run(machine):
