@@ -107,15 +107,11 @@ class Api:
         self._pause = pauses
         self._end = time.monotonic() + options["timeout"]
         self._timeout = options["timeout"]
-        plain = requests.Session()
-        if options["api_ca_file"]:
-            plain.verify = options["api_ca_file"]
-        request = google.auth.transport.requests.Request(plain)
+        # Only the API's certificate may be of its own making; tokens still come from Google.
+        self._trust = {"verify": options["api_ca_file"]} if options["api_ca_file"] else {}
         self._session = google.auth.transport.requests.AuthorizedSession(
-            credentials(options, request), auth_request=request
+            credentials(options, google.auth.transport.requests.Request())
         )
-        if options["api_ca_file"]:
-            self._session.verify = options["api_ca_file"]
 
     def zonal(self, zone: str, *parts: str) -> str:
         """Path of a resource in a zone."""
@@ -235,7 +231,9 @@ class Api:
 
     def _attempt(self, method: str, url: str, body: dict[str, Any] | None) -> dict[str, Any]:
         try:
-            response = self._session.request(method, url, json=body, timeout=(CONNECT, READ))
+            response = self._session.request(
+                method, url, json=body, timeout=(CONNECT, READ), **self._trust
+            )
         except google.auth.exceptions.GoogleAuthError as error:
             raise GceError(
                 "credentials",
@@ -246,8 +244,8 @@ class Api:
         except requests.exceptions.SSLError as error:
             raise GceError(
                 "unreachable",
-                f"The certificate of {self._base} is not trusted: {_line(error)}. Set api_ca_file "
-                "if it is a private endpoint.",
+                f"The certificate of {self._base} is not trusted. Set api_ca_file if it is a "
+                "private endpoint.",
             ) from error
         except requests.exceptions.RequestException as error:
             raise GceError(
@@ -274,5 +272,6 @@ def _zone_of(url: str) -> str:
 
 def _line(error: Exception) -> str:
     """An exception's message on one line, without the final stop."""
-    words = error.args[0] if error.args else error
+    # google-auth puts a sentence and then details; an OSError begins with a number.
+    words = error if isinstance(error, OSError) or not error.args else error.args[0]
     return " ".join(str(words).split()).rstrip(".")[:300]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ansible.module_utils.gce_api import Api
 
 HOST_KEY = re.compile(
-    r"^((?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,2})\b.*$"
+    r"^((?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,2})(?:\s.*)?$"
 )
 # What cloud-init prints at the end of the first boot.
 BEGIN, END = "-----BEGIN SSH HOST KEY KEYS-----", "-----END SSH HOST KEY KEYS-----"

@@ -77,7 +77,7 @@ def _labelled(api: Api, kind: str, fleet: str | None) -> list[dict[str, Any]]:
     wanted = f"labels.{OWN_LABEL} = {fleet}" if fleet else f"labels.{OWN_LABEL}:*"
     items = []
     path = f"projects/{api.project}/aggregated/{kind}"
-    for page in api.pages(path, {"filter": wanted, "returnPartialSuccess": "true"}):
+    for page in api.pages(path, {"filter": wanted}):
         unseen = list(page.get("unreachables", []))
         for scope, part in page.get("items", {}).items():
             items += part.get(kind, [])

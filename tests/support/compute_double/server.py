@@ -62,7 +62,8 @@ class ComputeDouble:
         self.faults: list[Fault] = []
         self.page_size = 500
         self.lock = threading.Lock()
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        serve = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        serve.start()
 
     def close(self) -> None:
         """Stop listening."""
