@@ -8,6 +8,7 @@ that the context wraps. The foreign side is in :mod:`tpmtls.openssl`.
 from __future__ import annotations
 
 import _ssl
+import logging
 import os
 import ssl
 import threading
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     Chain = str | os.PathLike[str] | bytes | Sequence[x509.Certificate]
 
+
+_log = logging.getLogger("tpmtls")
 
 PublicKey = Any
 """EllipticCurvePublicKey or RSAPublicKey of the cryptography package.
@@ -194,6 +197,8 @@ def _surface(method: Callable[..., Any]) -> Callable[..., Any]:
             if cause is None:
                 raise
             handshake.error = None
+            if self.server_side:  # whose caller is a loop that keeps it to itself
+                _log.error("the private key could not sign a handshake: %s", cause)
             raise SignatureFailed(
                 error.errno, f"the private key could not sign the handshake: {cause}"
             ) from cause
