@@ -56,7 +56,13 @@ class Authority:
         self._parent = parent
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         issuer = parent or self
-        extensions = [(x509.BasicConstraints(ca=True, path_length=None), True)]
+        # Python 3.13 verifies strictly (RFC 5280, 4.2.1.3).
+        usage = x509.KeyUsage(
+            digital_signature=False, content_commitment=False, key_encipherment=False,
+            data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
+            encipher_only=False, decipher_only=False,
+        )  # fmt: skip
+        extensions = [(x509.BasicConstraints(ca=True, path_length=None), True), (usage, True)]
         self.certificate = issuer._sign(self._name, self._key.public_key(), extensions, 3600)
         self.pem = self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 

@@ -77,7 +77,7 @@ def load(context: ssl.SSLContext, signer: Signer, certificate_chain: Chain) -> N
     elliptic = isinstance(signer.public_key, ec.EllipticCurvePublicKey)
     ssl_ctx = openssl.address(context)
     with _lock(context):
-        openssl.use(context, signer.sign, encoded, encodings, elliptic=elliptic)
+        openssl.use(ssl_ctx, signer.sign, encoded, encodings, elliptic=elliptic)
         hashes = getattr(signer, "hash_names", None)
         if hashes is not None:
             sigalgs.restrict(context, ssl_ctx, hashes, elliptic=elliptic)

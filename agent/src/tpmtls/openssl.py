@@ -25,17 +25,17 @@ _SSL_CTX_AT_LEAST = 512  # bytes; every release's SSL_CTX is larger
 
 
 def use(
-    context: ssl.SSLContext,
+    ssl_ctx: int,
     sign: Callable[[bytes], bytes],
     public_key: bytes,
     chain: Sequence[bytes],
     *,
     elliptic: bool,
 ) -> None:
-    """Put a signer and a certificate chain into a context, both or neither.
+    """Put a signer and a certificate chain into an SSL_CTX, both or neither.
 
     Args:
-        context: the context.
+        ssl_ctx: its address, from :func:`address`.
         sign: takes a digest, returns a signature: DER-encoded ECDSA, or RSA-PSS with a
             salt as long as the digest; called in the thread that runs the handshake.
             Kept for as long as OpenSSL keeps the key.
@@ -47,7 +47,6 @@ def use(
         BridgeUnavailable: this Python or its OpenSSL does not allow it.
     """
     loaded = library()
-    ssl_ctx = address(context)
     loaded.ERR_clear_error()
     certificates: list[int] = []
     stack = pkey = None
