@@ -132,8 +132,10 @@ def dependencies(lock: Path, cache: Path, output: Path | None) -> dict[str, obje
         Failure: A wheel does not build; the text is pip's. Or something else is at ``output``.
     """
     place = output or cache / "wheelhouse" / tag() / digest([lock], lock.parent)[:16]
-    built = not (place / "wheelhouse.json").is_file()
+    built = not (place / ARCHIVE).is_file()
     if built:
+        if not output:
+            shutil.rmtree(place, ignore_errors=True)  # of an earlier version of this script
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
             wheels = Path(scratch) / "wheels"

@@ -61,6 +61,7 @@ def test_a_wheel_is_pinned_by_its_hash(tmp_path):
 def test_a_wheelhouse_that_is_there_is_used_as_it_is(tmp_path):
     house = tmp_path / "house"
     house.mkdir()
+    (house / wheels.ARCHIVE).touch()
     (house / "wheelhouse.json").write_text(json.dumps({"tag": "cp313-aarch64", "sha256": "0" * 64}))
     made = wheels.dependencies(tmp_path / "no.lock", tmp_path, house)
     assert made == {
@@ -94,6 +95,8 @@ def test_a_lock_becomes_a_wheelhouse_with_its_own_hashes(tmp_path, project):
     with tarfile.open(requirements.parent / wheels.ARCHIVE) as archive:
         assert sorted(archive.getnames()) == ["requirements.txt", "thing-1.0-py3-none-any.whl"]
     assert wheels.dependencies(lock, tmp_path / "cache", None)["built"] is False
+    (requirements.parent / wheels.ARCHIVE).unlink()
+    assert wheels.dependencies(lock, tmp_path / "cache", None)["built"] is True
 
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path, project):
