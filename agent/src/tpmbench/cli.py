@@ -87,11 +87,14 @@ def _run(arguments: argparse.Namespace) -> int:
     suites = arguments.suite or ([] if arguments.scenario else ["tls"])
     if "all" in suites:
         suites = list(SUITES)
+    scenarios = chosen(suites, arguments.scenario or [])
     curves = arguments.curve or ["p256", "p384"]
+    if not any(scenario.measure for scenario in scenarios):
+        curves = []  # nothing asks for a key of ours
     request = Request(
         tcti=arguments.tcti,
         curves=[curve for curve in CURVES if curve.name in curves],
-        scenarios=chosen(suites, arguments.scenario or []),
+        scenarios=scenarios,
         handle=arguments.handle,
         settings=Settings(
             signatures=arguments.signatures,
@@ -99,6 +102,8 @@ def _run(arguments: argparse.Namespace) -> int:
             warmup=arguments.warmup,
             block=arguments.block,
             deadline=arguments.deadline,
+            operations=arguments.operations,
+            max_duration_ns=(arguments.max_duration_ms and arguments.max_duration_ms * 1_000_000),
         ),
         seed=secrets.randbits(32) if arguments.seed is None else arguments.seed,
         run_id=arguments.run_id or _draw_run_id(),
@@ -164,7 +169,7 @@ def _evict(arguments: argparse.Namespace) -> int:
 
 def _list(_arguments: argparse.Namespace) -> int:
     for scenario in SCENARIOS:
-        _print(f"{scenario.name:<20} {scenario.suite:<6} {scenario.question}\n")
+        _print(f"{scenario.name:<30} {scenario.suite:<8} {scenario.question}\n")
     return Status.MEASURED
 
 

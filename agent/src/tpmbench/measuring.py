@@ -20,13 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, as the result document's ``settings`` keep it."""
+    """What was asked for, as the result document's ``settings`` keep it.
+
+    Attributes:
+        signatures: per arm.
+        connections: per arm.
+        warmup: samples per arm, taken beforehand.
+        block: samples in a row before it is another arm's turn.
+        deadline: longest wait for the TPM, in seconds.
+        operations: per arm of the device suite, the most.
+        max_duration_ns: how long an operation of the device suite goes on, as wolfTPM's bench
+            has it, in nanoseconds; None where ``operations`` counts instead.
+    """
 
     signatures: int
     connections: int
     warmup: int
     block: int
     deadline: float
+    operations: int = 100
+    max_duration_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -154,14 +167,14 @@ def not_applicable(name: str, curve: str, unit: str, reason: str) -> dict[str, A
 
 
 def failed(
-    name: str, curve: str, unit: str, reason: str, absent: Sequence[Absent] = ()
+    name: str, curve: str | None, unit: str, reason: str, absent: Sequence[Absent] = ()
 ) -> dict[str, Any]:
     """Return a scenario whose measurement failed."""
     return _empty(name, curve, unit, "invalid", reason, absent)
 
 
 def _empty(
-    name: str, curve: str, unit: str, status: str, reason: str, absent: Sequence[Absent]
+    name: str, curve: str | None, unit: str, status: str, reason: str, absent: Sequence[Absent]
 ) -> dict[str, Any]:
     return {
         "name": name,

@@ -66,6 +66,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--signatures", type=_count, default=100, help="per arm (100)")
     parser.add_argument("--connections", type=_count, default=50, help="per arm (50)")
+    parser.add_argument(
+        "--operations",
+        type=_count,
+        default=100,
+        help="per arm of the device suite, fewer where one takes long (100)",
+    )
+    parser.add_argument(
+        "--max-duration-ms",
+        type=_count,
+        metavar="MS",
+        help="instead of --operations: go on so long with each, as wolfTPM's bench does (1000 "
+        "there), key generation 15 times as long, without warm-up",
+    )
     parser.add_argument("--warmup", type=_natural, default=5, help="samples kept apart (5)")
     parser.add_argument("--block", type=_count, default=10, help="samples in a turn (10)")
     parser.add_argument("--seed", type=_natural, help="of the order of turns (drawn)")

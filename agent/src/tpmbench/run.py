@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import tpmtls
 from tpmbench import document, tpminfo
 from tpmbench.context import Bench
+from tpmbench.device.suite import Suite
 from tpmbench.journal import Journal
 from tpmbench.measuring import Settings, failed, not_applicable
 from tpmbench.memory import PeakMemory
@@ -90,8 +91,10 @@ def run(request: Request, watch: Watch) -> tuple[dict[str, Any], Status, str | N
         if freed:
             watch.progress.say(f"freed {freed} objects that an earlier run left in the TPM")
             info = tpminfo.read(transport)
-        tpminfo.check_usable(info, owner_auth_given=request.owner is not None)
-        free_handle(transport, request.handle)
+        keyed = any(scenario.measure for scenario in request.scenarios)
+        tpminfo.check_usable(info, owner_auth_given=request.owner is not None, persistent=keyed)
+        if keyed:
+            free_handle(transport, request.handle)
         strings = TpmStrings(
             info.manufacturer, info.vendor_string, info.firmware_version, request.tcti
         )
@@ -101,6 +104,7 @@ def run(request: Request, watch: Watch) -> tuple[dict[str, Any], Status, str | N
         keyring = Keyring(transport, journal, owner, _boot_id())
         pass_over = _Pass(request, watch, transport, keyring, directory, info)
         pass_over.go()
+        pass_over.go_through_operations(journal, owner)
         system, facts = probe.finish(pass_over.memory.total_bytes())
         warnings = host_warnings(system, platform, facts)
         result = {
@@ -139,6 +143,7 @@ class _Pass:
         self._keyring = keyring
         self._directory = directory
         self._info = info
+        self._keyed = [item for item in request.scenarios if item.measure]
         self._order = random.Random(request.seed)  # noqa: S311  # draws turns, not keys
         self.keys: list[dict[str, Any]] = []
         self.scenarios: list[dict[str, Any]] = []
@@ -148,11 +153,33 @@ class _Pass:
 
     def go(self) -> None:
         """Measure every curve. What stops the run is kept in ``trouble``."""
-        for curve in self._request.curves:
+        for curve in self._request.curves if self._keyed else ():
             try:
                 self._measure(curve)
             except (LeftBehindError, BenchError, TpmTlsError) as error:
-                self._give_up(curve, error)
+                self._give_up(self._keyed, curve.name, error)
+
+    def go_through_operations(self, journal: Journal, owner: Owner) -> None:
+        """Measure the operations that take no key of ours beforehand."""
+        chosen = [item for item in self._request.scenarios if item.operation]
+        if not chosen:
+            return
+        suite = Suite(
+            self._transport,
+            journal,
+            owner,
+            _boot_id(),
+            self._request.settings,
+            self._order,
+            self._watch,
+        )
+        if self.trouble:
+            self._give_up(chosen, None, BenchError(self.trouble))
+            return
+        try:
+            suite.measure([item.operation for item in chosen if item.operation], self.scenarios)
+        except (LeftBehindError, BenchError, TpmTlsError) as error:
+            self._give_up(chosen, None, error)
 
     def status(self) -> Status:
         """Return the exit status that the run has earned."""
@@ -169,7 +196,7 @@ class _Pass:
             raise BenchError(self.trouble)
         if curve.name not in self._info.curves:
             reason = f"the TPM does not have curve {curve.name}"
-            for scenario in self._request.scenarios:
+            for scenario in self._keyed:
                 self.scenarios.append(
                     not_applicable(scenario.name, curve.name, scenario.unit, reason)
                 )
@@ -196,22 +223,24 @@ class _Pass:
                 directory=self._directory,
                 memory=self.memory,
             )
-            for scenario in self._request.scenarios:
+            for scenario in self._keyed:
+                if scenario.measure is None:
+                    continue
                 self._watch.stop.check()
                 self._watch.progress.begin(f"{curve.name} {scenario.name}")
                 self.scenarios.append(scenario.measure(bench))
                 self._watch.progress.end()
 
-    def _give_up(self, curve: Curve, error: Exception) -> None:
+    def _give_up(self, scenarios: Sequence[Scenario], curve: str | None, error: Exception) -> None:
         """Keep what there is, and say of the rest why it is missing."""
         self._left_behind |= isinstance(error, LeftBehindError)
         cause = error.__context__ if isinstance(error, LeftBehindError) else None
         self.trouble = str(error)
-        done = {item["name"] for item in self.scenarios if item["curve"] == curve.name}
+        done = {item["name"] for item in self.scenarios if item["curve"] == curve}
         reason = str(error) if cause is None else f"{cause}; {error}"
-        for scenario in self._request.scenarios:
+        for scenario in scenarios:
             if scenario.name not in done:
-                self.scenarios.append(failed(scenario.name, curve.name, scenario.unit, reason))
+                self.scenarios.append(failed(scenario.name, curve, scenario.unit, reason))
 
 
 def _settings(request: Request) -> dict[str, Any]:
@@ -224,6 +253,8 @@ def _settings(request: Request) -> dict[str, Any]:
         "connections": settings.connections,
         "warmup": settings.warmup,
         "block": settings.block,
+        "operations": settings.operations,
+        "max_duration_ns": settings.max_duration_ns,
         "seed": request.seed,
         "deadline_ns": round(settings.deadline * 1e9),
         "clock_resolution_ns": clock_resolution_ns(),

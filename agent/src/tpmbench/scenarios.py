@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpmbench import crowds, handshakes, listening, signing
+from tpmbench.device.table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tpmbench.context import Bench
+    from tpmbench.device.operation import Operation
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,15 @@ class Scenario:
         unit: what one sample is the duration of.
         question: a line for ``tpm-tls-bench list``.
         measure: answers it for one curve's key, as an entry of the result document.
+        operation: what answers it without a key, instead.
     """
 
     name: str
     suite: str
     unit: str
     question: str
-    measure: Callable[[Bench], dict[str, Any]]
+    measure: Callable[[Bench], dict[str, Any]] | None = None
+    operation: Operation | None = None
 
 
 SCENARIOS = (
@@ -81,6 +85,10 @@ SCENARIOS = (
         "connection",
         "new connections by 1, 2, 4, 8 and 16 clients at once, which queue for the TPM",
         crowds.handshake_concurrent,
+    ),
+    *(
+        Scenario(item.name, "device", "operation", item.question, operation=item)
+        for item in OPERATIONS
     ),
 )
 

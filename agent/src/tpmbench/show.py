@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from tpmbench import show_device
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,7 +37,12 @@ _LABELS = {
     "floor": "floor (command)",
 }
 
-_RATES = {"signature": "signature/s", "connection": "conn/s", "request": "req/s"}
+_RATES = {
+    "signature": "signature/s",
+    "connection": "conn/s",
+    "request": "req/s",
+    "operation": "ops/s",
+}
 
 
 def text(document: dict[str, Any]) -> str:
@@ -65,6 +72,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             if scenario["curve"] == curve:
                 yield ""
                 yield from _scenario_lines(scenario)
+    yield from show_device.lines(document)
     if document["warnings"]:
         yield ""
         yield "Warnings"

@@ -108,8 +108,13 @@ def read(transport: Transport) -> TpmInfo:
     )
 
 
-def check_usable(info: TpmInfo, *, owner_auth_given: bool) -> None:
+def check_usable(info: TpmInfo, *, owner_auth_given: bool, persistent: bool = True) -> None:
     """Check that a key can be made and kept.
+
+    Args:
+        info: the TPM.
+        owner_auth_given: whether the owner's auth value is at hand.
+        persistent: whether a key is to be made persistent.
 
     Raises:
         BenchError: it cannot, and why.
@@ -119,7 +124,7 @@ def check_usable(info: TpmInfo, *, owner_auth_given: bool) -> None:
             "the TPM's owner hierarchy has an auth value, which making a key takes; name the file "
             "that holds it with --owner-auth-file"
         )
-    if info.persistent_available == 0:
+    if persistent and info.persistent_available == 0:
         raise BenchError(
             "the TPM has no free slot for a persistent key; evict one that is no longer needed "
             "(tpm2_getcap handles-persistent lists them)"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpm2_pytss import TPM2B_PUBLIC, TPM2B_SENSITIVE_CREATE, TPMT_PUBLIC
 
 import tpmtls
+from tpmbench.device import leftovers
 from tpmbench.journal import Entry, Journal
 from tpmbench.outcome import BenchError, LeftBehindError
 from tpmtls import commands
@@ -247,11 +248,7 @@ class Keyring:
             commands.flush(transport, loaded)
 
     def _forget(self, entry: Entry) -> None:
-        try:
-            remove(self._transport, entry, self._owner)
-        except (BenchError, TpmTlsError) as error:
-            raise LeftBehindError(_left_behind(entry, error)) from error
-        self._journal.remove(entry)
+        forget(self._transport, self._journal, entry, self._owner)
 
 
 def provision(
@@ -281,7 +278,7 @@ def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
         try:
             area, _ = commands.read_public(transport, handle)
         except (NotFound, TpmError):
-            continue  # gone meanwhile; or a sequence, which has no public area and is not ours
+            continue  # gone meanwhile; or a sequence, which has no public area
         if bytes(area.authPolicy.buffer) == mark:
             commands.flush(transport, handle)
             removed += 1
@@ -291,6 +288,20 @@ def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
             if name.hex() == entry.name:
                 evict_control(transport, entry.handle, entry.handle, owner)
                 removed += 1
+    return removed + leftovers.remove(transport, entry.handle, mark, owner.auth)
+
+
+def forget(transport: Transport, journal: Journal, entry: Entry, owner: Owner) -> int:
+    """Remove what a journal entry proves ours, and the entry; return how many objects that was.
+
+    Raises:
+        LeftBehindError: the TPM did not let it go; the entry stays.
+    """
+    try:
+        removed = remove(transport, entry, owner)
+    except (BenchError, TpmTlsError) as error:
+        raise LeftBehindError(_left_behind(entry, error)) from error
+    journal.remove(entry)
     return removed
 
 
@@ -304,16 +315,12 @@ def recover(transport: Transport, journal: Journal, owner: Owner) -> int:
     for entry in journal.entries():
         if entry.tcti != transport.tcti:
             continue
-        try:
-            removed += remove(transport, entry, owner)
-        except (BenchError, TpmTlsError) as error:
-            raise LeftBehindError(_left_behind(entry, error)) from error
-        journal.remove(entry)
+        removed += forget(transport, journal, entry, owner)
     return removed
 
 
 def _left_behind(entry: Entry, error: Exception) -> str:
-    where = "a loaded key" if entry.handle is None else f"the key at {entry.handle:#010x}"
+    where = "a loaded key" if entry.handle is None else f"what is at {entry.handle:#010x}"
     return (
         f"{where} could not be removed from the TPM at {entry.tcti} ({error}); when the TPM is "
         "back, run tpm-tls-bench evict with the same --state-dir"

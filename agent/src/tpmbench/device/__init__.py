@@ -1,0 +1,1 @@
+"""What a TPM can do, operation by operation: the ``device`` suite."""
