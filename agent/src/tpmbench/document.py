@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import ssl
+import stat
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +66,16 @@ def check_writable(path: Path) -> None:
         BenchError: it cannot.
     """
     place = path.resolve()
-    if place.exists() and not place.is_file():
+    try:
+        special = stat.S_IFMT(place.stat().st_mode) != stat.S_IFREG
+    except OSError:  # nothing is there, or its directory cannot be entered
+        special = False
+    if special:
         raise BenchError(
             f"the result cannot be written to {path}, which is no regular file; "
             "name another --output"
         )
-    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
+    if not os.access(place.parent, os.W_OK | os.X_OK) or not place.parent.is_dir():
         raise BenchError(
             f"the result cannot be written to {path} (no such directory, or not writable); "
             "name another --output"
