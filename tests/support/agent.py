@@ -98,6 +98,11 @@ class Agent:
         return sorted(directory.iterdir()) if directory.exists() else []
 
 
+def only(*scenarios: str) -> list[str]:
+    """Return the options that choose scenarios."""
+    return [part for name in scenarios for part in ("--scenario", name)]
+
+
 def sentence(done: subprocess.CompletedProcess[str]) -> str:
     """Return the one sentence that a failed command ends with; it must be no traceback."""
     assert "Traceback" not in done.stderr, done.stderr

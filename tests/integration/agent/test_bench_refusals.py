@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import stat
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,7 @@ from tests.support import tpm
 from tests.support.agent import QUICK, Agent, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from tests.support.swtpm import Swtpm
 
@@ -181,15 +181,20 @@ def test_a_transport_that_the_tss_does_not_know(tmp_path: Path) -> None:
     assert "libtss2-tcti-carrier-pigeon" in said
 
 
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that others may enter; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_no_permission_names_user_group_and_mode(
-    make_swtpm: Callable[..., Swtpm], tmp_path_factory: pytest.TempPathFactory
+    make_swtpm: Callable[..., Swtpm], public: Path
 ) -> None:
-    # Under /tmp itself: pytest's own directories are closed to other users.
-    public = tmp_path_factory.mktemp("public")
-    for directory in (public, public.parent, public.parent.parent):
-        os.chmod(directory, directory.stat().st_mode | stat.S_IXOTH)  # noqa: PTH101
     path = public / "tpm.sock"
     software = make_swtpm(socket_path=path)
     path.chmod(0o660)
@@ -203,6 +208,8 @@ def test_no_permission_names_user_group_and_mode(
     path.chmod(0o666)
     agent = Agent(software.tcti, mine, prefix=other)
     assert agent.measure(*RUN[1:])["scenarios"][0]["status"] == "valid"
+    mine.chmod(0)
+    assert "--output" in refused(agent, "--output", str(agent.output))
 
 
 def test_a_tpm_that_another_program_holds(agent: Agent, swtpm: Swtpm) -> None:
