@@ -187,7 +187,8 @@ def main() -> None:
         module.fail_json(msg=f"software_tpm_dir must be an absolute path, not {directory}.")
     found = find(directory)
     wanted = module.params["state"] == "started"
-    right = found is not None and serves(found[1], port)
+    # A TPM whose state was removed under it fails at the next write; it has to begin anew.
+    right = found is not None and serves(found[1], port) and directory.is_dir()
     if (wanted and right) or (not wanted and found is None):
         module.exit_json(changed=False, pid=found[0] if found else 0)
     if module.check_mode:
