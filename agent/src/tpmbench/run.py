@@ -104,7 +104,7 @@ def run(request: Request, watch: Watch) -> tuple[dict[str, Any], Status, str | N
         keyring = Keyring(transport, journal, owner, _boot_id())
         pass_over = _Pass(request, watch, transport, keyring, directory, info)
         pass_over.go()
-        pass_over.go_through_operations(journal, owner)
+        pass_over.go_through_operations()
         system, facts = probe.finish(pass_over.memory.total_bytes())
         warnings = host_warnings(system, platform, facts)
         result = {
@@ -159,16 +159,14 @@ class _Pass:
             except (LeftBehindError, BenchError, TpmTlsError) as error:
                 self._give_up(self._keyed, curve.name, error)
 
-    def go_through_operations(self, journal: Journal, owner: Owner) -> None:
+    def go_through_operations(self) -> None:
         """Measure the operations that take no key of ours beforehand."""
         chosen = [item for item in self._request.scenarios if item.operation]
         if not chosen:
             return
         suite = Suite(
             self._transport,
-            journal,
-            owner,
-            _boot_id(),
+            self._keyring,
             self._request.settings,
             self._order,
             self._watch,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpmbench import crowds, handshakes, listening, signing
 from tpmbench.device.table import OPERATIONS
+from tpmbench.messages import suite as messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +86,27 @@ SCENARIOS = (
         "connection",
         "new connections by 1, 2, 4, 8 and 16 clients at once, which queue for the TPM",
         crowds.handshake_concurrent,
+    ),
+    Scenario(
+        messages.SIGN,
+        "messages",
+        "operation",
+        "signing messages of 17, 93 and 1024 bytes, TPM and software, hashing inside and apart",
+        messages.signing,
+    ),
+    Scenario(
+        messages.VERIFY,
+        "messages",
+        "operation",
+        "verifying them, in the TPM and in software",
+        messages.verifying,
+    ),
+    Scenario(
+        messages.SINGLE_SHOT,
+        "messages",
+        "operation",
+        "a signature by a key that is made for it: create, load, sign, flush",
+        messages.single_shot,
     ),
     *(
         Scenario(item.name, "device", "operation", item.question, operation=item)

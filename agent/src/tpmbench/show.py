@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from tpmbench import show_device
+from tpmbench import show_device, show_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,9 +69,10 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield _key_line(keys.get(curve), curve, tpm["tcti"])
         for scenario in document["scenarios"]:
-            if scenario["curve"] == curve:
+            if scenario["curve"] == curve and not scenario["name"].startswith(show_messages.PREFIX):
                 yield ""
                 yield from _scenario_lines(scenario)
+        yield from show_messages.lines(document, curve)
     yield from show_device.lines(document)
     if document["warnings"]:
         yield ""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     Scenario = dict[str, Any]
 
+PREFIX = "device-"
 _TITLE = "TPM2 operations, command to response, in the layout of wolfTPM's bench"
 _STACK_TITLE = "The same through ESAPI over this transport, medians in ms: what the stack adds"
 _COLUMNS = ("floor", "esapi", "esapi-xor", "esapi-aes-128-cfb", "esapi-aes-256-cfb")
@@ -23,7 +24,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     Args:
         document: a valid result document.
     """
-    found = [item for item in document["scenarios"] if "operation" in item]
+    found = [item for item in document["scenarios"] if item["name"].startswith(PREFIX)]
     if not found:
         return
     yield ""
@@ -45,7 +46,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line(scenario: Scenario) -> Iterator[str]:
-    operation = scenario["operation"]
+    operation = scenario.get("operation")
+    if operation is None:  # the run ended before it
+        yield f"{scenario['name']:<24} {scenario['status']}: {scenario['reason']}"
+        return
     title = operation["title"]
     if operation["status"] != "run":
         code = operation["response_code"]

@@ -227,6 +227,28 @@ class Keyring:
         finally:
             self._forget(entry)
 
+    @property
+    def owner(self) -> Owner:
+        """The owner's auth value."""
+        return self._owner
+
+    @contextlib.contextmanager
+    def noted(self, handle: int | None = None) -> Iterator[bytes]:
+        """Give a mark for the time of the block, and remove whatever it proves ours at the end.
+
+        Args:
+            handle: an NV index or a PCR that is to bear the mark; None for loaded objects,
+                sequences and sessions.
+
+        Raises:
+            LeftBehindError: something could not be removed.
+        """
+        entry = self._enter(handle)
+        try:
+            yield bytes.fromhex(entry.mark)
+        finally:
+            self._forget(entry)
+
     def _enter(self, handle: int | None) -> Entry:
         mark = secrets.token_bytes(32)
         entry = Entry(mark.hex(), self._transport.tcti, handle, None, self._boot_id)

@@ -20,6 +20,7 @@ from tpm2_pytss import (
     TPM2_RH,
     TPM2_ST,
     TPM2B_ECC_POINT,
+    TPM2B_PUBLIC,
     TPMS_ECC_POINT,
     TPMT_SIG_SCHEME,
     TPMT_SIGNATURE,
@@ -28,6 +29,7 @@ from tpm2_pytss import (
 
 from tpmbench.device import areas
 from tpmbench.device.operation import Job, Stacked, WrongAnswerError, expect
+from tpmbench.device.stage import Loaded
 from tpmtls.commands import password, sized
 from tpmtls.errors import TpmError
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from tpm2_pytss import ESAPI
 
-    from tpmbench.device.stage import Loaded, Stage
+    from tpmbench.device.stage import Stage
     from tpmtls.public import Curve
 
     Prepare = Callable[[Stage], AbstractContextManager[Job]]
@@ -62,6 +64,12 @@ def public_key(key: Loaded, curve: Curve) -> ec.EllipticCurvePublicKey:
     point = key.public.unique.ecc
     x, y = (int.from_bytes(bytes(part.buffer)) for part in (point.x, point.y))
     return ec.EllipticCurvePublicNumbers(x, y, curve.curve()).public_key()
+
+
+def public_of(pair: bytes, curve: Curve) -> ec.EllipticCurvePublicKey:
+    """Return the public key of a TPM2B_PRIVATE and TPM2B_PUBLIC, one after the other."""
+    area, _ = TPM2B_PUBLIC.unmarshal(pair[2 + int.from_bytes(pair[:2]) :])
+    return public_key(Loaded(0, area.publicArea, b""), curve)
 
 
 def der(signature: bytes) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from tpm2_pytss import TSS2_Exception
@@ -12,23 +11,20 @@ from tpmbench.device import codes, stack
 from tpmbench.device.artefacts import flag
 from tpmbench.device.operation import Job, NotRunError, Operation, WrongAnswerError
 from tpmbench.device.stage import Stage
-from tpmbench.journal import Entry
 from tpmbench.measuring import Absent
 from tpmbench.outcome import BenchError
 from tpmbench.sampling import OneByOne, Plan, Series, interleave
-from tpmbench.tpmkeys import forget
 from tpmtls import commands
 from tpmtls.errors import DeadlineExceeded, TpmError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from random import Random
 
     from tpmbench.device.stack import Stack, StackArm
-    from tpmbench.journal import Journal
     from tpmbench.measuring import Settings
     from tpmbench.sampling import Arm, Watch
-    from tpmbench.tpmkeys import Owner
+    from tpmbench.tpmkeys import Keyring
     from tpmtls.transport import Transport
 
 FLOOR = "floor"
@@ -74,9 +70,7 @@ class Suite:
 
     Args:
         transport: without objects of ours on it.
-        journal: where what is made is written down; locked by the caller.
-        owner: the owner hierarchy's auth value.
-        boot_id: the kernel's identifier of this boot.
+        keyring: notes what is made, and removes it.
         settings: how many samples, and how.
         order: draws the order of turns.
         watch: is told of progress, and may end the run.
@@ -85,17 +79,13 @@ class Suite:
     def __init__(
         self,
         transport: Transport,
-        journal: Journal,
-        owner: Owner,
-        boot_id: str | None,
+        keyring: Keyring,
         settings: Settings,
         order: Random,
         watch: Watch,
     ) -> None:
         self._transport = transport
-        self._journal = journal
-        self._owner = owner
-        self._boot_id = boot_id
+        self._keyring = keyring
         self._settings = settings
         self._order = order
         self._watch = watch
@@ -114,8 +104,9 @@ class Suite:
         """
         first = len(into)
         with contextlib.ExitStack() as ours:
-            mark = ours.enter_context(self._noted(None))
-            stage = Stage(self._transport, mark, self._owner, self._noted)
+            keyring = self._keyring
+            mark = ours.enter_context(keyring.noted())
+            stage = Stage(self._transport, mark, keyring.owner, keyring.noted)
             ours.callback(stage.close)
             esapi = self._stack(stage, ours)
             for operation in operations:
@@ -124,17 +115,6 @@ class Suite:
                 into.append(self._one(stage, esapi, operation))
                 self._watch.progress.end()
         flag(into[first:], self._transport.tcti)
-
-    @contextlib.contextmanager
-    def _noted(self, handle: int | None) -> Iterator[bytes]:
-        """Write a mark down, give it, and remove whatever it proves ours at the end."""
-        mark = secrets.token_bytes(32)
-        entry = Entry(mark.hex(), self._transport.tcti, handle, None, self._boot_id)
-        self._journal.write(entry)
-        try:
-            yield mark
-        finally:
-            forget(self._transport, self._journal, entry, self._owner)
 
     def _stack(self, stage: Stage, ours: contextlib.ExitStack) -> Stack | Absent:
         try:

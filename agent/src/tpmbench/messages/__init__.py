@@ -1,0 +1,1 @@
+"""Signing and verifying by message size: the ``messages`` suite."""
