@@ -1,4 +1,4 @@
-"""The command line: ``python -m collector report`` and ``validate``."""
+"""The command line: ``python -m collector report``, ``import`` and ``validate``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector import export, render
-from collector.load import Broken, BrokenDocumentError, NoSuchInputError, documents, find, read
+from collector.importing import NotImportableError, Result, import_file
+from collector.importing import text as imported_text
+from collector.load import (
+    Broken,
+    BrokenDocumentError,
+    Imported,
+    NoSuchInputError,
+    documents,
+    find,
+    read,
+)
 from collector.output import UsageError, into, write, write_together
 from collector.published import figures as published_figures
+from collector.quantities import DECIMAL_MARKS
 from collector.summarise import Host, summarise
 from collector.text import visible
 from collector.view import SAMPLES_KEPT, Failure, Report, build
@@ -70,13 +81,16 @@ def _report(arguments: argparse.Namespace) -> int:
     gc.disable()
     hosts: list[Host] = []
     broken: list[Broken] = []
+    imported: list[Imported] = []
     for loaded in documents(paths):
         if isinstance(loaded, Broken):
             broken.append(loaded)
+        elif isinstance(loaded, Imported):
+            imported.append(loaded)
         else:
             hosts.append(summarise(loaded, keep_samples=len(paths) <= SAMPLES_KEPT))
     hosts.sort(key=lambda host: host.key)
-    report = build(hosts, broken, failures, published_figures())
+    report = build(hosts, broken, failures, published_figures(), imported)
     written = _write_all(arguments.output, report, hosts)
     sys.stdout.write(render.summary(report))
     sys.stdout.writelines(f"{visible(str(path))}\n" for path in written)
@@ -97,6 +111,26 @@ def _validate(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    mark = DECIMAL_MARKS.get(arguments.decimal_mark)
+    written: list[tuple[Result, Path]] = []
+    refused: list[tuple[Path, str]] = []
+    with into(arguments.output):
+        for path in arguments.files:
+            try:
+                result = import_file(path, arguments.device, mark)
+            except NotImportableError as error:
+                refused.append((path, str(error)))
+                continue
+            to = arguments.output / result.name
+            write(to, (imported_text(result),))
+            written.append((result, to))
+    sys.stdout.write(render.import_summary(written))
+    for path, why in refused:
+        sys.stderr.write(f"collector: {visible(str(path))}: {visible(why)}\n")
+    return INCOMPLETE if refused else COMPLETE
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m collector",
@@ -111,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="RESULTS",
-        help="result documents, or folders that are searched for them (*.json)",
+        help="result and imported documents, or folders that are searched for them (*.json)",
     )
     report.add_argument(
         "--output", type=Path, default=Path("report"), metavar="DIR", help="default: report/"
@@ -123,10 +157,36 @@ def _parser() -> argparse.ArgumentParser:
         help='hosts that could not be measured: JSON [{"host", "stage", "reason"}]',
     )
     report.set_defaults(run=_report)
-    validate = commands.add_parser("validate", help="check result documents, one line for each")
+    _add_import(commands)
+    validate = commands.add_parser("validate", help="check documents, one line for each")
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
     validate.set_defaults(run=_validate)
     return parser
+
+
+def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    importer = commands.add_parser(
+        "import",
+        help="take figures from another benchmark's output: go-tpm-tls-bench, wolfTPM, "
+        "BenchmarkDotNet",
+    )
+    importer.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    importer.add_argument(
+        "--output",
+        type=Path,
+        default=Path("imported"),
+        metavar="DIR",
+        help="folder for the documents, one for each file; default: imported/",
+    )
+    importer.add_argument(
+        "--device", metavar="WORDS", help="what was measured, in your words, for the report"
+    )
+    importer.add_argument(
+        "--decimal-mark",
+        choices=sorted(DECIMAL_MARKS),
+        help="of BenchmarkDotNet's tables, where the numbers do not tell",
+    )
+    importer.set_defaults(run=_import)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,8 +1,9 @@
-"""Finds result documents, reads them one at a time, and says exactly what is wrong with a bad one.
+"""Finds documents, reads them one at a time, and says exactly what is wrong with a bad one.
 
 A document is accepted when it is UTF-8 JSON without duplicate member names,
 holds only numbers and text that can be computed with and written out again,
-satisfies ``schema/result.schema.json``, and agrees with itself.
+satisfies the schema that it names, and agrees with itself. The schemas are
+``schema/result.schema.json`` and ``schema/imported.schema.json``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ import jsonschema_rs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SCHEMA_FILE = Path(__file__).resolve().parent.parent / "schema" / "result.schema.json"
+SCHEMAS = Path(__file__).resolve().parent.parent / "schema"
+RESULT, IMPORTED = "tpm-fleet-bench/result/1", "tpm-fleet-bench/imported/1"
+SCHEMA_FILES = {
+    RESULT: SCHEMAS / "result.schema.json",
+    IMPORTED: SCHEMAS / "imported.schema.json",
+}
 SIDECARS = frozenset({"status.json", "failures.json"})
 # Far above the largest real document (a few megabytes); keeps one bad file from filling the memory.
 MAX_BYTES = 64 * 2**20
@@ -58,7 +64,15 @@ class NoSuchInputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A document that was accepted, and the file it came from."""
+    """A result document that was accepted, and the file it came from."""
+
+    path: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An imported document that was accepted, and the file it came from."""
 
     path: str
     document: Document
@@ -74,15 +88,9 @@ class Broken:
 
 
 @functools.cache
-def expected_schema() -> str:
-    """Returns the value that a document's ``schema`` member must have."""
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    return str(schema["properties"]["schema"]["const"])
-
-
-@functools.cache
-def _validator() -> jsonschema_rs.Draft202012Validator:
-    return jsonschema_rs.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
+def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
+    text = SCHEMA_FILES[schema].read_text(encoding="utf-8")
+    return jsonschema_rs.Draft202012Validator(json.loads(text))
 
 
 def _pointer(path: Iterable[str | int]) -> str:
@@ -193,20 +201,23 @@ def _check_scalars(root: Any) -> None:
             raise BrokenDocumentError(_pointer(path), problem)
 
 
-def _check_schema(document: Any) -> None:
+def _check_schema(document: Any) -> str:
+    """Checks a document against the schema that it names, and returns that name."""
+    schema = RESULT
     if isinstance(document, dict) and "schema" in document:
         found = document["schema"]
-        if found != expected_schema():
-            shown = json.dumps(found)[:80]
-            problem = f"is {shown}, and this collector reads {json.dumps(expected_schema())}"
+        if not isinstance(found, str) or found not in SCHEMA_FILES:
+            known = " and ".join(json.dumps(name) for name in SCHEMA_FILES)
+            problem = f"is {json.dumps(found)[:80]}, and this collector reads {known}"
             raise BrokenDocumentError("/schema", problem)
+        schema = found
     try:
-        if _validator().is_valid(document):
-            return
+        if _validator(schema).is_valid(document):
+            return schema
         # What a condition asks for may only be missing because another fault set it off.
         faults = sorted(
             ("allOf" in error.schema_path, _pointer(error.instance_path), error.message)
-            for error in _validator().iter_errors(document)
+            for error in _validator(schema).iter_errors(document)
         )
     except (ValueError, RecursionError):
         raise BrokenDocumentError("", "nested too deeply") from None
@@ -243,13 +254,13 @@ def parse(content: bytes) -> Document:
     """Turns a file's bytes into a document.
 
     Raises:
-        BrokenDocumentError: It is not a usable result document.
+        BrokenDocumentError: It is not a usable document.
     """
     document, odd = _parse(content)
     if odd:
         _check_scalars(document)
-    _check_schema(document)
-    _check_sense(document)
+    if _check_schema(document) == RESULT:
+        _check_sense(document)
     accepted: Document = document
     return accepted
 
@@ -258,7 +269,7 @@ def read(path: Path) -> Document:
     """Reads one file.
 
     Raises:
-        BrokenDocumentError: It cannot be read, or is not a usable result document.
+        BrokenDocumentError: It cannot be read, or is not a usable document.
     """
     try:
         with path.open("rb") as file:
@@ -270,13 +281,20 @@ def read(path: Path) -> Document:
     return parse(content)
 
 
-def documents(paths: Iterable[Path]) -> Iterator[Loaded | Broken]:
+def _identity(document: Document) -> tuple[str, str, str]:
+    """What no two documents of a report may share, and where in the document it stands."""
+    if document["schema"] == IMPORTED:
+        return "/source/sha256", document["source"]["sha256"], document["format"]
+    return "/run_id", document["run_id"], document["host"]
+
+
+def documents(paths: Iterable[Path]) -> Iterator[Loaded | Imported | Broken]:
     """Reads the files one after another, holding one document at a time.
 
-    Of several documents with the same run and host the first, by path, counts; the
-    others are broken.
+    Of several documents with the same run and host, or imported from the same file, the
+    first, by path, counts; the others are broken.
     """
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str, str], str] = {}
     for path in paths:
         name = path.as_posix()
         try:
@@ -285,9 +303,10 @@ def documents(paths: Iterable[Path]) -> Iterator[Loaded | Broken]:
             more = f" (and {error.others} more)" if error.others else ""
             yield Broken(name, error.pointer, error.problem + more)
             continue
-        key = (document["run_id"], document["host"])
+        key = _identity(document)
         if key in seen:
-            yield Broken(name, "/run_id", f"the same run and host as {seen[key]}")
+            same = "run and host" if document["schema"] == RESULT else "imported file"
+            yield Broken(name, key[0], f"the same {same} as {seen[key]}")
             continue
         seen[key] = name
-        yield Loaded(name, document)
+        yield (Loaded if document["schema"] == RESULT else Imported)(name, document)

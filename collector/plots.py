@@ -209,3 +209,80 @@ def _mark(row: Row, y: float, x: Callable[[float], float]) -> Mark:
         tail=None if row.tail is None else x(row.tail),
         dots=dots,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points that belong together, ascending in x; both coordinates in data units, above 0."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A curve, placed: its path, its marks, and where its label goes."""
+
+    label: str
+    series: int
+    path: str
+    marks: list[tuple[float, float]]
+    label_y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Curves over a horizontal axis that doubles and a vertical one that starts at 0.
+
+    Attributes:
+        curves: What is drawn.
+        x_ticks: The horizontal axis.
+        y_ticks: The vertical axis; ``x`` of a tick is its height.
+        limit: Where a horizontal line goes that no curve can pass; None for none.
+    """
+
+    curves: list[Drawn]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    limit: float | None
+    width: int = 620
+    height: int = 250
+    left: int = 70
+    right: int = 450
+    top: int = 14
+    bottom: int = 205
+
+
+def lines(curves: Sequence[Curve], limit: float | None = None) -> Lines | None:
+    """Places curves; None where there is no point, or none above 0."""
+    points = [point for curve in curves for point in curve.points]
+    highest = max([*(y for _, y in points), limit or 0.0]) if points else 0.0
+    if highest <= 0:
+        return None
+    first, last = min(x for x, _ in points), max(x for x, _ in points)
+    doublings = max(math.log2(last / first), 1.0)
+    frame = Lines([], [], [], None)
+    step = next(n * 10.0**e for e in range(-9, 16) for n in (1, 2, 5) if n * 10.0**e * 5 >= highest)
+    top = step * math.ceil(highest / step)
+
+    def place_x(value: float) -> float:
+        share = math.log2(value / first) / doublings
+        return round(frame.left + (frame.right - frame.left) * share, 1)
+
+    def place_y(value: float) -> float:
+        return round(frame.bottom - (frame.bottom - frame.top) * value / top, 1)
+
+    drawn: list[Drawn] = []
+    for curve in sorted(curves, key=lambda curve: -curve.points[-1][1]):
+        marks = [(place_x(x), place_y(y)) for x, y in curve.points]
+        # Labels stand in the order of the curves' ends, a line apart at least.
+        label_y = max(marks[-1][1], drawn[-1].label_y + 15 if drawn else 0.0)
+        path = "M" + "L".join(f"{x:g} {y:g}" for x, y in marks)
+        drawn.append(Drawn(curve.label, curve.series, path, marks, label_y))
+    return Lines(
+        curves=drawn,
+        x_ticks=[Tick(place_x(x), x) for x in sorted({x for x, _ in points})],
+        y_ticks=[Tick(place_y(n * step), n * step) for n in range(round(top / step) + 1)],
+        limit=None if limit is None else place_y(limit),
+    )

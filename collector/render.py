@@ -15,6 +15,7 @@ from collector import text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from collector.importing import Result
     from collector.view import Report
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -135,7 +136,10 @@ def _environment(finalize: Callable[[object], Markup]) -> jinja2.Environment:
 
 
 def _render(template: str, finalize: Callable[[object], Markup], report: Report) -> str:
-    values: dict[str, Any] = {"report": report}
+    return _fill(template, finalize, report=report)
+
+
+def _fill(template: str, finalize: Callable[[object], Markup], **values: Any) -> str:
     return _environment(finalize).get_template(template).render(values)
 
 
@@ -157,3 +161,9 @@ def plain(report: Report) -> str:
 def summary(report: Report) -> str:
     """What the command prints."""
     return _render("summary.txt.j2", _plain, report)
+
+
+def import_summary(written: Sequence[tuple[Result, Path]]) -> str:
+    """What ``import`` prints: each file, what was found in it, and what was not understood."""
+    entries = [(str(result.path), result.document, str(to)) for result, to in written]
+    return _fill("import.txt.j2", _plain, entries=entries)

@@ -6,7 +6,7 @@ out here, so that a fleet of any size fits in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from collector import labels, verdicts
@@ -35,6 +35,8 @@ class Arm:
         resumed: Connections that the server saw resumed.
         resubmitted: Samples in which the TPM asked for a command again.
         tpm_commands: All TPM commands in the untimed pass.
+        clients: Clients at once, where the arm says so.
+        waited_share: Share of the samples' time (0 to 1) that commands queued for the TPM.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Arm:
     resumed: int | None
     resubmitted: int
     tpm_commands: int | None
+    clients: int | None
+    waited_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +115,15 @@ class Host:
 
 def _arm(arm: dict[str, Any], sample: Sample, *, keep_samples: bool) -> Arm:
     some = len(sample.ordered) > 0
+    durations = describe(sample.ordered) if some else None
+    # Clients at once overlap, so that their samples add up to more than the time they took.
+    if durations is not None and arm.get("elapsed_ns"):
+        durations = replace(durations, rate_per_s=durations.n * 1e9 / arm["elapsed_ns"])
+    total = float(sample.ordered.sum())
+    waited = arm.get("waited_ns")
     return Arm(
         name=arm["name"],
-        durations=describe(sample.ordered) if some else None,
+        durations=durations,
         samples=sample.ordered if some and keep_samples else None,
         warmup=len(arm["warmup_ns"]),
         signer=arm["signatures"]["signer"],
@@ -122,6 +132,8 @@ def _arm(arm: dict[str, Any], sample: Sample, *, keep_samples: bool) -> Arm:
         resumed=arm["resumed"],
         resubmitted=len(arm["resubmitted"]),
         tpm_commands=arm["tpm_commands"],
+        clients=arm.get("clients"),
+        waited_share=None if waited is None or not total else waited / total,
     )
 
 

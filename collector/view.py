@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collector import fleet, labels, text
+from collector.concurrency import Concurrency, concurrency
 from collector.figures import Figure, distributions, forests
 from collector.fleet import FleetRatio, Kind
+from collector.imported_rows import imported_rows
 from collector.matrix import Matrix, medians, unusable
 from collector.names import host_title, kind_title
 from collector.ratios import MAIN
@@ -17,7 +19,7 @@ from collector.verdict_rows import verdict_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from collector.load import Broken
+    from collector.load import Broken, Imported
     from collector.published import Published
     from collector.stats import Interval
     from collector.summarise import Arm, Host, Scenario
@@ -53,6 +55,8 @@ class Report:
     ratios: list[Cells]
     forests: list[Figure]
     distributions: list[Figure]
+    concurrency: list[Concurrency]
+    imported: list[Cells]
     warnings: list[Cells]
     shared_boots: list[list[str]]
     failures: list[Failure]
@@ -280,10 +284,11 @@ def build(
     broken: Sequence[Broken],
     failures: Sequence[Failure],
     published: Sequence[Published],
+    imported: Sequence[Imported] = (),
 ) -> Report:
     """Works out every table and plot of the report.
 
-    The order of ``hosts``, ``broken`` and ``failures`` does not matter.
+    The order of ``hosts``, ``broken``, ``failures`` and ``imported`` does not matter.
     """
     hosts = sorted(hosts, key=lambda host: host.key)
     figures = fleet.figures(hosts)
@@ -302,6 +307,8 @@ def build(
         ratios=_ratio_rows(hosts, together, each_host=few),
         forests=forests(hosts, together, each_host=few),
         distributions=distributions(hosts, figures, each_host=few),
+        concurrency=concurrency(hosts) if few else [],
+        imported=imported_rows(imported),
         warnings=_warnings(hosts),
         shared_boots=_shared_boots(hosts),
         failures=sorted(failures, key=lambda lost: (lost.host, lost.stage, lost.reason)),
