@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpmtls import errors as errors
+from tpmtls.attaching import attach
 from tpmtls.bridge import Signer, read_chain, renew
 from tpmtls.bridge import load as load_signer
 from tpmtls.errors import (
@@ -39,7 +40,7 @@ from tpmtls.errors import (
     WrongScheme,
 )
 from tpmtls.find import find_for_certificate, find_handle, persistent_handles
-from tpmtls.key import Key, attach
+from tpmtls.key import Key
 from tpmtls.probing import Verdict, probe
 from tpmtls.transport import (
     DEFAULT_DEADLINE,

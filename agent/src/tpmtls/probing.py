@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import time
@@ -81,17 +82,12 @@ def probe(
                 version = connection.version() or "unknown"
                 if request or version == "TLSv1.3":
                     _await(connection, where, request, left)
-        except SignatureFailed:
-            raise
-        except ssl.SSLError as error:
-            # An alert that the server sent before we signed was not about our certificate.
-            if handshake.signatures == before or "_ALERT_" not in (error.reason or ""):
+        except (ssl.SSLError, ConnectionError) as error:
+            # What the server did before we signed was not about our certificate.
+            how = _refusal(error) if handshake.signatures > before else None
+            if how is None:
                 raise
-            raise _refused(where, error.reason.lower().replace("_", " ")) from error
-        except ConnectionError as error:
-            if handshake.signatures == before:
-                raise
-            raise _refused(where, "it reset the connection") from error
+            raise _refused(where, how) from error
         except TimeoutError:
             raise _silent(where, timeout) from None
     return Verdict(handshake.signatures > before, version, time.monotonic() - started)
@@ -102,7 +98,9 @@ def _await(
 ) -> None:
     """Return once the server has shown that it accepted us."""
     if request:
-        connection.sendall(request)
+        # A server that has closed already may have said why: what it said is read below.
+        with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+            connection.sendall(request)
     while request or not (connection.session and connection.session.has_ticket):
         connection.settimeout(min(left(), _LOOK))
         try:
@@ -112,6 +110,18 @@ def _await(
         if data:
             return
         raise _refused(where, "it closed the connection without a word")
+
+
+def _refusal(error: OSError) -> str | None:
+    """Tell how an error says that the server ended the connection, or None where it does not."""
+    if isinstance(error, SignatureFailed):
+        return None
+    if isinstance(error, ConnectionError):
+        return "it reset the connection"
+    if isinstance(error, ssl.SSLEOFError):
+        return "it closed the connection without a word"
+    reason = getattr(error, "reason", None) or ""
+    return reason.lower().replace("_", " ") if "_ALERT_" in reason else None
 
 
 def _refused(where: str, how: str) -> IdentityRefused:

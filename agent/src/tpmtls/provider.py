@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import itertools
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,38 +22,15 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tpmtls import ossl
 from tpmtls.errors import BridgeUnavailable
 from tpmtls.libssl import checked, declare, handshake, keep_forever, library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
-class _Dispatch(Structure):
-    _fields_ = [("function_id", c_int), ("function", c_void_p)]
-
-
-class _Algorithm(Structure):
-    _fields_ = [
-        ("names", c_char_p),
-        ("properties", c_char_p),
-        ("implementation", POINTER(_Dispatch)),
-        ("description", c_char_p),
-    ]
-
-
-class _Param(Structure):
-    _fields_ = [
-        ("key", c_char_p),
-        ("data_type", c_uint),
-        ("data", c_void_p),
-        ("data_size", c_size_t),
-        ("return_size", c_size_t),
-    ]
-
-
-_INTEGER, _UNSIGNED, _TEXT, _OCTETS = 1, 2, 4, 5  # OSSL_PARAM data types
-_Params = POINTER(_Param)
+_Params = POINTER(ossl.Param)
 _INIT = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p))
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -118,8 +95,8 @@ def private_key(sign: Callable[[bytes], bytes], public_key: bytes) -> int:
     number = next(_numbers)
     _keys[number] = known
     value = ctypes.c_uint64(number)
-    parameters = (_Param * 2)(
-        _Param(_OUR_KEY, _UNSIGNED, ctypes.cast(ctypes.byref(value), c_void_p), 8, 0)
+    parameters = (ossl.Param * 2)(
+        ossl.Param(_OUR_KEY, ossl.UNSIGNED, ctypes.cast(ctypes.byref(value), c_void_p), 8, 0)
     )
     name = b"RSA" if known.identity[0] == "RSA" else b"EC"
     maker = checked(loaded, "EVP_PKEY_CTX_new_from_name", context, name, None)
@@ -162,32 +139,6 @@ def _library_context() -> int:
     return context
 
 
-def _entries(parameters: Any) -> Iterator[tuple[bytes, Any]]:
-    """Yield name and value of each entry of an OSSL_PARAM array."""
-    index = 0
-    while parameters and parameters[index].key is not None:
-        entry = parameters[index]
-        if entry.data_type in (_INTEGER, _UNSIGNED):
-            data = ctypes.string_at(entry.data, entry.data_size)
-            yield entry.key, int.from_bytes(data, "little", signed=entry.data_type == _INTEGER)
-        elif entry.data_type in (_TEXT, _OCTETS):
-            yield entry.key, ctypes.string_at(entry.data, entry.data_size)
-        index += 1
-
-
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Nothing may be raised into C: an exception is 0, and told to the handshake's caller."""
-
-    def call(*arguments: Any, told: Any = handshake) -> Any:
-        try:
-            return function(*arguments)
-        except BaseException as error:  # told to the handshake's caller instead
-            told.error = error
-            return 0
-
-    return call
-
-
 def _new_key(_provider: int) -> int:
     number = next(_numbers)
     _keys[number] = _Key()
@@ -207,7 +158,7 @@ def _match(one: int, other: int, _selection: int) -> int:
 
 
 def _import(number: int, _selection: int, parameters: Any) -> int:
-    values = dict(_entries(parameters))
+    values = dict(ossl.values(parameters))
     if _OUR_KEY in values:
         _keys[number] = _keys[values[_OUR_KEY]]
     elif b"n" in values:
@@ -219,18 +170,11 @@ def _import(number: int, _selection: int, parameters: Any) -> int:
 
 def _get_key_params(number: int, parameters: Any) -> int:
     key = _keys[number]
-    answers = {b"bits": key.bits, b"max-size": key.largest, b"security-bits": key.security}
-    index = -1
-    while parameters[index := index + 1].key is not None:
-        entry = parameters[index]
-        if entry.key in answers:
-            value = answers[entry.key].to_bytes(entry.data_size, "little")
-        elif entry.key == b"group" and entry.data_size > len(key.group) > 0:
-            value = key.group + b"\0"
-        else:
-            continue
-        ctypes.memmove(entry.data, value, len(value))
-        entry.return_size = len(key.group) if entry.key == b"group" else len(value)
+    known: dict[bytes, int | bytes] = {
+        b"bits": key.bits, b"max-size": key.largest, b"security-bits": key.security,
+        b"group": key.group,
+    }  # fmt: skip
+    ossl.answer(parameters, known)
     return 1
 
 
@@ -255,7 +199,7 @@ def _sign_init(number: int, digest: bytes, key: int, parameters: Any) -> int:
 
 
 def _set_signing_params(number: int, parameters: Any) -> int:
-    for name, value in _entries(parameters):
+    for name, value in ossl.values(parameters):
         if name == b"pad-mode":
             _signings[number].padding = value
     return 1
@@ -290,22 +234,19 @@ def _sign(number: int, signature: int, length: Any, room: int, data: int, size: 
     return _sign_final(number, signature, length, room)
 
 
-def _lists(*entries: tuple[bytes, int]) -> Callable[..., int]:
-    """Return a function that answers with a constant list of parameters."""
-    described = (_Param * (len(entries) + 1))(
-        *(_Param(name, kind, None, 0, 0) for name, kind in entries)
-    )
-    return lambda *_: ctypes.addressof(described)
-
-
 _size = POINTER(c_size_t)
-_KEY_PARAMS = _lists(
-    (b"bits", _INTEGER), (b"max-size", _INTEGER), (b"security-bits", _INTEGER), (b"group", _TEXT)
+_KEY_PARAMS = ossl.constant(
+    (b"bits", ossl.INTEGER),
+    (b"max-size", ossl.INTEGER),
+    (b"security-bits", ossl.INTEGER),
+    (b"group", ossl.TEXT),
+)
+_IMPORTED = ossl.constant(
+    (_OUR_KEY, ossl.UNSIGNED), (b"n", ossl.UNSIGNED), (b"e", ossl.UNSIGNED), (b"pub", ossl.OCTETS)
 )  # fmt: skip
-_IMPORTED = _lists(
-    (_OUR_KEY, _UNSIGNED), (b"n", _UNSIGNED), (b"e", _UNSIGNED), (b"pub", _OCTETS)
-)  # fmt: skip
-_SIGNING_PARAMS = _lists((b"pad-mode", _INTEGER), (b"saltlen", _INTEGER), (b"digest", _TEXT))
+_SIGNING_PARAMS = ossl.constant(
+    (b"pad-mode", ossl.INTEGER), (b"saltlen", ossl.INTEGER), (b"digest", ossl.TEXT)
+)
 
 # (number, function, result, arguments), as in core_dispatch.h
 _KEY_MANAGEMENT = (
@@ -330,25 +271,15 @@ _SIGNATURE = (
 )
 
 
-def _table(functions: Any) -> Any:
-    """Lay out a dispatch table; its callbacks live as long as the process."""
-    table = (_Dispatch * (len(functions) + 1))()
-    for entry, (number, function, result, arguments) in zip(table, functions, strict=False):
-        callback = CFUNCTYPE(result, *arguments)(_guarded(function))
-        keep_forever(callback)
-        entry.function_id, entry.function = number, ctypes.cast(callback, c_void_p)
-    return table
-
-
-_key_management, _signature = _table(_KEY_MANAGEMENT), _table(_SIGNATURE)
+_key_management, _signature = ossl.table(_KEY_MANAGEMENT), ossl.table(_SIGNATURE)
 _PROPERTIES = b"provider=tpmtls"
 _NAMES = (b"RSA:rsaEncryption:1.2.840.113549.1.1.1", b"EC:id-ecPublicKey:1.2.840.10045.2.1")
 _OPERATIONS = {
-    10: (_Algorithm * 3)(
-        *(_Algorithm(name, _PROPERTIES, _key_management, None) for name in _NAMES)
+    10: (ossl.Algorithm * 3)(
+        *(ossl.Algorithm(name, _PROPERTIES, _key_management, None) for name in _NAMES)
     ),
-    12: (_Algorithm * 4)(
-        *(_Algorithm(name, _PROPERTIES, _signature, None) for name in (b"RSA", b"EC:ECDSA"))
+    12: (ossl.Algorithm * 4)(
+        *(ossl.Algorithm(name, _PROPERTIES, _signature, None) for name in (b"RSA", b"EC:ECDSA"))
     ),
 }  # fmt: skip
 
@@ -359,7 +290,7 @@ def _query(_provider: int, operation: int, no_cache: Any) -> int | None:
     return None if algorithms is None else ctypes.addressof(algorithms)
 
 
-_provider = _table(((1027, _query, c_void_p, (c_void_p, c_int, POINTER(c_int))),))
+_provider = ossl.table(((1027, _query, c_void_p, (c_void_p, c_int, POINTER(c_int))),))
 
 
 @_INIT  # type: ignore[untyped-decorator]
