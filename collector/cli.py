@@ -1,4 +1,4 @@
-"""The command line: ``python -m collector report``, ``import`` and ``validate``."""
+"""The command line: ``python -m collector report``, ``compare``, ``import`` and ``validate``."""
 
 from __future__ import annotations
 
@@ -131,6 +131,33 @@ def _import(arguments: argparse.Namespace) -> int:
     return INCOMPLETE if refused else COMPLETE
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    # scipy.stats takes a second to import, which no other command should wait for.
+    from collector import compare, compare_view, sides  # noqa: PLC0415
+
+    read_sides = [
+        sides.read_side(name, find([path]))
+        for name, path in (("base", arguments.base), ("new", arguments.new))
+    ]
+    comparison = compare.compare(*read_sides)
+    if not comparison.arms:
+        raise UsageError(
+            f"nothing to compare: no host of {arguments.base} has an arm in common with the same "
+            f"host of {arguments.new}. `validate` says whether their documents are usable."
+        )
+    shown = compare_view.view(comparison)
+    sys.stdout.write(render.comparison(shown))
+    if arguments.output is not None:
+        with into(arguments.output):
+            markdown = arguments.output / "compare.md"
+            write(markdown, (render.comparison_markdown(shown),))
+            data = arguments.output / "compare.json"
+            write(data, (compare_view.as_json(comparison),))
+        sys.stdout.writelines(f"{visible(str(path))}\n" for path in (markdown, data))
+    failed = comparison.regressed or bool(shown.broken)
+    return INCOMPLETE if arguments.fail_on and failed else COMPLETE
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m collector",
@@ -157,11 +184,34 @@ def _parser() -> argparse.ArgumentParser:
         help='hosts that could not be measured: JSON [{"host", "stage", "reason"}]',
     )
     report.set_defaults(run=_report)
+    _add_compare(commands)
     _add_import(commands)
     validate = commands.add_parser("validate", help="check documents, one line for each")
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
     validate.set_defaults(run=_validate)
     return parser
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    comparer = commands.add_parser(
+        "compare", help="say what got faster or slower between two runs of the same hosts"
+    )
+    for name, about in (("base", "earlier"), ("new", "later")):
+        comparer.add_argument(
+            name,
+            type=Path,
+            metavar=name.upper(),
+            help=f"the {about} run: a result document, or a folder of them",
+        )
+    comparer.add_argument(
+        "--fail-on",
+        choices=["regression"],
+        help="exit with 1 when anything got slower, or a document was left out",
+    )
+    comparer.add_argument(
+        "--output", type=Path, metavar="DIR", help="also write compare.md and compare.json there"
+    )
+    comparer.set_defaults(run=_compare)
 
 
 def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

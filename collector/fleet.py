@@ -94,7 +94,7 @@ class FleetRatio:
     ratio: Interval
 
 
-def _median_of(values: Sequence[float], label: str) -> Interval:
+def median_of_hosts(values: Sequence[float], label: str) -> Interval:
     """Median of one value per host, with the interval from resampling hosts, or their range."""
     ordered = np.sort(np.array(values, dtype=np.float64))
     if len(ordered) < FEW:
@@ -141,7 +141,7 @@ def _figure(group: _Group, by_host: dict[str, list[Distribution]]) -> Figure:
     return Figure(
         *group,
         hosts=len(runs),
-        median=runs[0][0].median if alone else _median_of(medians, label),
+        median=runs[0][0].median if alone else median_of_hosts(medians, label),
         p95=statistics.median(statistics.median(one.p95 for one in host) for host in runs),
         rate_per_s=statistics.median(rates) if rates else None,
         between=_spread(medians) if len(runs) > 1 else None,
@@ -172,6 +172,6 @@ def ratios(hosts: Iterable[Host]) -> list[FleetRatio]:
         values = [statistics.median(one.value for one in host) for host in runs]
         alone = len(runs) == 1 and len(runs[0]) == 1
         label = f"{comparison.name}/{name}/{curve}"
-        ratio = runs[0][0] if alone else _median_of(values, label)
+        ratio = runs[0][0] if alone else median_of_hosts(values, label)
         together.append(FleetRatio(kind, comparison, name, curve, len(runs), ratio))
     return together

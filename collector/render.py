@@ -15,6 +15,7 @@ from collector import text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from collector.compare_view import ComparisonView
     from collector.importing import Result
     from collector.view import Report
 
@@ -167,3 +168,13 @@ def import_summary(written: Sequence[tuple[Result, Path]]) -> str:
     """What ``import`` prints: each file, what was found in it, and what was not understood."""
     entries = [(str(result.path), result.document, str(to)) for result, to in written]
     return _fill("import.txt.j2", _plain, entries=entries)
+
+
+def comparison(view: ComparisonView) -> str:
+    """What ``compare`` prints."""
+    return _fill("compare.txt.j2", _plain, view=view)
+
+
+def comparison_markdown(view: ComparisonView) -> str:
+    """The comparison in GitHub's Markdown."""
+    return _fill("compare.md.j2", _markdown, view=view)
