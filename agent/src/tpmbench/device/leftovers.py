@@ -27,6 +27,7 @@ PCRS = (16, 23)
 _RH_OWNER = 0x40000001
 _LOADED_SESSIONS = 0x02000000
 _POLICY_SESSIONS = 0x03000000
+_NUMBER = 0x00FFFFFF
 _CC_POLICY_OR = 0x171
 _MOST_EXTENDS = 200_000
 _BANKS = {0x0004: 20, 0x000B: 32, 0x000C: 48, 0x000D: 64}
@@ -38,7 +39,7 @@ def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: by
 
     Args:
         transport: the way to the TPM.
-        handle: the NV index or PCR that the mark was for, a key's handle, or None.
+        handle: the NV index, PCR or session that the mark was for, a key's handle, or None.
         mark: 32 bytes.
         owner_auth: the owner hierarchy's auth value.
 
@@ -46,7 +47,9 @@ def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: by
         TpmError: the TPM did not let go of it.
     """
     if handle is None:
-        return _flush_sequences(transport, mark) + _flush_sessions(transport, mark)
+        return _flush_sequences(transport, mark)
+    if handle & ~_NUMBER == _POLICY_SESSIONS:
+        return _flush_session(transport, handle, mark)
     if NV_FIRST <= handle <= NV_LAST:
         return _undefine(transport, handle, mark, owner_auth)
     if handle in PCRS:
@@ -64,16 +67,30 @@ def _session_digest(mark: bytes) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-def _flush_sessions(transport: Transport, mark: bytes) -> int:
-    removed = 0
-    for number in list(commands.handles(transport, _LOADED_SESSIONS)):
-        handle = _POLICY_SESSIONS | number & 0x00FFFFFF
-        with contextlib.suppress(TpmError):  # an HMAC session has no policy digest
-            found = commands.run(transport, "TPM2_PolicyGetDigest", (handle,)).parameters
-            if found == sized(_session_digest(mark)):
-                commands.flush(transport, handle)
-                removed += 1
-    return removed
+def next_session(transport: Transport) -> int:
+    """Return the handle that the next policy session will most likely have: TPMs count up."""
+    taken = {
+        handle & _NUMBER
+        for first in (_LOADED_SESSIONS, _POLICY_SESSIONS)
+        for handle in commands.handles(transport, first)
+    }
+    return _POLICY_SESSIONS | next(number for number in range(_NUMBER) if number not in taken)
+
+
+def _flush_session(transport: Transport, handle: int, mark: bytes) -> int:
+    """Flush a session that bears the mark, or none yet: it was free before, and is as new."""
+    # Loaded sessions are listed with the kind that they are, in a range of their own.
+    loaded = {item & _NUMBER for item in commands.handles(transport, _LOADED_SESSIONS)}
+    if handle & _NUMBER not in loaded:
+        return 0
+    try:
+        found = commands.run(transport, "TPM2_PolicyGetDigest", (handle,)).parameters
+    except TpmError:  # an HMAC session has no policy digest
+        return 0
+    if found not in (sized(_session_digest(mark)), sized(bytes(32))):
+        return 0
+    commands.flush(transport, handle)
+    return 1
 
 
 def _flush_sequences(transport: Transport, mark: bytes) -> int:

@@ -24,7 +24,7 @@ from tpm2_pytss import (
 )
 
 from tpmbench.device import codes
-from tpmbench.device.leftovers import session_digests
+from tpmbench.device.leftovers import next_session, session_digests
 from tpmbench.measuring import Absent
 from tpmbench.sampling import OneByOne
 
@@ -134,14 +134,17 @@ def opened(stage: Stage) -> Iterator[Stack | None]:
 def _session(stage: Stage, esys: ESAPI, cipher: TPMT_SYM_DEF) -> Iterator[ESYS_TR]:
     """Keep a session salted with the storage key, P-256, for the time of the block."""
     salt = esys.tr_from_tpmpublic(stage.parent().handle)
-    # A policy session carries a mark that can be read back; it encrypts like any other.
-    session = esys.start_auth_session(salt, ESYS_TR.NONE, TPM2_SE.POLICY, cipher, TPM2_ALG.SHA256)
-    try:
-        digests = [TPM2B_DIGEST(digest) for digest in session_digests(stage.mark)]
-        esys.policy_or(session, TPML_DIGEST(digests))
-        yield session
-    finally:
-        esys.flush_context(session)
+    with stage.noted(next_session(stage.transport)) as mark:
+        # A policy session carries a mark that can be read back; it encrypts like any other.
+        session = esys.start_auth_session(
+            salt, ESYS_TR.NONE, TPM2_SE.POLICY, cipher, TPM2_ALG.SHA256
+        )
+        try:
+            digests = [TPM2B_DIGEST(digest) for digest in session_digests(mark)]
+            esys.policy_or(session, TPML_DIGEST(digests))
+            yield session
+        finally:
+            esys.flush_context(session)
 
 
 def said(error: TSS2_Exception) -> str:

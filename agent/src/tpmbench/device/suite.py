@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from typing import TYPE_CHECKING, Any
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from tpm2_pytss import TSS2_Exception
 
 from tpmbench.device import codes, stack
@@ -141,6 +143,9 @@ class Suite:
             return not_run(operation, codes.status(code or 0), str(error), code)
         except DeadlineExceeded:
             raise
+        except (ValueError, IndexError, struct.error, UnsupportedAlgorithm) as error:
+            # An answer that cannot be taken apart, or that this host's software cannot check.
+            return not_run(operation, "error", f"wrong answer, or none to check: {error}", None)
         except TransportError as error:
             # A TPM that answers the next command has only not taken this one.
             commands.properties(self._transport, 0x100, 1)

@@ -80,7 +80,8 @@ def t_cdf(t: float, freedom: float) -> float:
 
     By the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1).
     """
-    tail = _beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+    whole = freedom + t * t
+    tail = _beta(freedom / whole, t * t / whole, freedom / 2, 0.5) / 2
     return 1 - tail if t >= 0 else tail
 
 
@@ -103,20 +104,20 @@ def t_quantile(probability: float, freedom: float) -> float:
     return (low + high) / 2
 
 
-def _beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b)."""
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b); ``rest`` is 1 - x, exactly."""
     if x <= 0:
         return 0.0
-    if x >= 1:
+    if rest <= 0:
         return 1.0
     front = math.exp(
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-        + a * math.log(x) + b * math.log1p(-x)
+        + a * math.log(x) + b * math.log(rest)
     )  # fmt: skip
     # The continued fraction converges fast below this point, its mirror image above.
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(x, a, b) / a
-    return 1 - front * _fraction(1 - x, b, a) / b
+    return 1 - front * _fraction(rest, b, a) / b
 
 
 def _fraction(x: float, a: float, b: float) -> float:
