@@ -30,9 +30,15 @@ UseDNS no
 Subsystem sftp internal-sftp
 CONFIG
 
+# --- how many commands the TPM has been given, counted outside; prints one number
+cat >/usr/local/bin/tpm-commands <<'SCRIPT'
+#!/bin/sh
+exec busybox nc 10.0.2.100 7
+SCRIPT
+chmod 755 /usr/local/bin/tpm-commands
+
 # --- first process
 install -m 755 "$here/guest-init" /sbin/guest-init
-: >/etc/resolv.conf
 
 # --- kernel: taken out of its package, not installed, so that no boot loader or initramfs generator comes along
 work=$(mktemp -d)
@@ -48,7 +54,7 @@ cp "kernel/boot/vmlinuz-$release" /boot/vmlinuz
 mkdir -p initrd/bin initrd/dev initrd/proc initrd/sys initrd/newroot initrd/layers initrd/modules
 cp /bin/busybox initrd/bin/
 install -m 755 "$here/initramfs-init" initrd/init
-for module in virtio_pci virtio_blk virtio_net squashfs overlay 9p 9pnet_virtio; do
+for module in virtio_pci virtio_blk virtio_net squashfs overlay; do
   modprobe --dirname kernel --set-version "$release" --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >paths
 while read -r path; do

@@ -17,7 +17,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: vm_image
-short_description: Build a Debian guest for QEMU, or find the one that was built from the same inputs
+short_description: Build a Debian guest for QEMU, or find the one built from the same inputs
 description:
   - The root file system is made by mmdebstrap from Debian's packages and packed into a squashfs.
     Nothing is installed on this machine.
@@ -64,7 +64,11 @@ directory:
   returned: always
 """
 
-PROGRAMS = {"mmdebstrap": "mmdebstrap", "mksquashfs": "squashfs-tools", "ssh-keygen": "openssh-client"}
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "mksquashfs": "squashfs-tools",
+    "ssh-keygen": "openssh-client",
+}
 SOURCES = ("/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list")
 # Of this machine's apt: how it reaches a mirror, and whether it takes one that is frozen in time.
 APT_OPTION = re.compile(r"Acquire::(https?::|Check-Valid-Until|Check-Date)")
@@ -107,10 +111,8 @@ def fingerprint(module: AnsibleModule, mirrors: dict[str, str]) -> str:
     given = module.params
     files = sorted(path for path in Path(given["files"]).iterdir() if path.is_file())
     inputs = {
-        "builder": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
-        "suite": given["suite"],
-        "packages": sorted(given["packages"]),
-        "mirrors": mirrors or given["mirror"],
+        "commands": [debootstrap(module, Path("/"), [given["mirror"]]), pack(Path("/"))],
+        "mirrors": mirrors,
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -127,7 +129,7 @@ def debootstrap(module: AnsibleModule, directory: Path, mirrors: list[str]) -> l
     """The command that writes the guest's root as a tar archive to its standard output."""
     given = module.params
     uploads = [
-        *((path, path.name) for path in Path(given["files"]).iterdir() if path.is_file()),
+        *((path, path.name) for path in sorted(Path(given["files"]).iterdir())),
         (directory / "ssh_host_ed25519_key", "ssh_host_ed25519_key"),
         (directory / "id_ed25519.pub", "authorized_keys"),
     ]
@@ -153,6 +155,12 @@ def debootstrap(module: AnsibleModule, directory: Path, mirrors: list[str]) -> l
     ]
 
 
+def pack(directory: Path) -> list[str]:
+    """The command that packs that archive; lz4 is what the emulated processor unpacks soonest."""
+    root = str(directory / "root.squashfs")
+    return ["mksquashfs", "-", root, "-tar", "-comp", "lz4", "-noappend", "-quiet", "-no-progress"]
+
+
 def build(module: AnsibleModule, directory: Path, mirrors: dict[str, str]) -> None:
     """Make everything in an empty directory."""
     given = module.params
@@ -163,8 +171,6 @@ def build(module: AnsibleModule, directory: Path, mirrors: dict[str, str]) -> No
         (directory / name).write_text(text)
     if given["mirror"]:
         places = [given["mirror"]]
-    root = directory / "root.squashfs"
-    pack = ["mksquashfs", "-", str(root), "-tar", "-comp", "lz4", "-noappend", "-quiet", "-no-progress"]
     with (directory / "build.log").open("w+") as log:
         maker = subprocess.Popen(
             debootstrap(module, directory, places),
@@ -173,7 +179,7 @@ def build(module: AnsibleModule, directory: Path, mirrors: dict[str, str]) -> No
             stderr=log,
         )
         packed = subprocess.run(
-            pack, stdin=maker.stdout, stdout=subprocess.DEVNULL, stderr=log, check=False
+            pack(directory), stdin=maker.stdout, stdout=subprocess.DEVNULL, stderr=log, check=False
         )
         maker.stdout.close()
         if maker.wait() or packed.returncode:
@@ -225,7 +231,7 @@ def main() -> None:
         module.exit_json(changed=True, directory=str(place))
     check(module)
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Several machines may be started at once, by several plays: one of them builds, the others wait.
+    # Several machines may be started at once: one of them builds, the others wait.
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if place.is_dir():
