@@ -89,8 +89,9 @@ class Agent:
         return document
 
     def journal(self) -> list[dict[str, Any]]:
-        """Read the journal's entries."""
-        return [json.loads(path.read_text()) for path in self.journal_files()]
+        """Read the journal's entries, without drafts of entries."""
+        paths = [path for path in self.journal_files() if path.suffix == ".json"]
+        return [json.loads(path.read_text()) for path in paths]
 
     def journal_files(self) -> list[Path]:
         """List whatever is in the journal's directory."""
@@ -101,6 +102,20 @@ class Agent:
 def only(*scenarios: str) -> list[str]:
     """Return the options that choose scenarios."""
     return [part for name in scenarios for part in ("--scenario", name)]
+
+
+def wait_for_line(process: subprocess.Popen[str], wanted: str) -> None:
+    """Read a running agent's stderr up to a line of progress.
+
+    ``p256 raw-signing`` for instance is said when the key is at its persistent handle.
+    """
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if line.strip() == wanted:
+            return
+    raise AssertionError(f"it ended without {wanted!r}, with {seen}")
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import swtpm as software_tpm
 from tests.support import tpm
-from tests.support.agent import QUICK, Agent, sentence
+from tests.support.agent import QUICK, Agent, sentence, wait_for_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from tests.support.swtpm import Handles
 
-pytestmark = pytest.mark.swtpm
+pytestmark = [pytest.mark.swtpm, pytest.mark.timeout(900)]  # a busy machine may take long
 
 SCENARIOS = ("--scenario", "raw-signing", "--scenario", "handshake-new")
 RUN = ("run", *QUICK, *SCENARIOS)
 # Long enough that most moments fall after the program's start.
 KILLED = ("run", *QUICK, "--signatures", "24", "--connections", "6", *SCENARIOS)
-SPREAD = 24
+SPREAD = 20
 STRANGER = 0x81000005
 
 
@@ -180,20 +180,15 @@ def test_no_process_outlives_the_agent(killings: Killings) -> None:
 
 
 @pytest.mark.parametrize("remedy", ["run", "evict", "run --handle"])
-@pytest.mark.parametrize("persisted", [True, False], ids=["persisted", "only-named"])
 def test_a_strangers_key_at_the_journals_handle_is_never_touched(
-    tmp_path: Path, remedy: str, persisted: bool
+    tmp_path: Path, remedy: str
 ) -> None:
     software = software_tpm.Swtpm(tmp_path / "tpm")
     software.start()
     try:
         agent = Agent(software.tcti, tmp_path)
         handle = _killed_with_its_key_named(agent)
-        if persisted:
-            tpm.evict(software.tcti, handle)
-        else:  # as if the kill had come before it was made persistent
-            with contextlib.suppress(Exception):
-                tpm.evict(software.tcti, handle)
+        tpm.evict(software.tcti, handle)
         tpm.flush_all(software.tcti)
         name = tpm.put_key(software.tcti, handle, seed=b"a stranger's")
         strangers = software.handles()
@@ -214,20 +209,12 @@ def test_a_strangers_key_at_the_journals_handle_is_never_touched(
 
 def _killed_with_its_key_named(agent: Agent) -> int:
     """Kill a run that has a persistent key, and return the handle that its journal names."""
-    process = agent.start(
-        *RUN, "--signatures", "2000", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = agent.start(*RUN, "--signatures", "2000")
     try:
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError, ValueError):
-                named = [entry for entry in agent.journal() if entry["name"]]
-                if named:
-                    break
-        time.sleep(0.1)
+        wait_for_line(process, "p256 raw-signing")
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     (entry,) = [entry for entry in agent.journal() if entry["name"]]
     handle: int = entry["handle"]
     return handle

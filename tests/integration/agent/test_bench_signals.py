@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tpm
-from tests.support.agent import QUICK, Agent, sentence
+from tests.support.agent import QUICK, Agent, sentence, wait_for_line
 
 if TYPE_CHECKING:
     from tests.support.swtpm import Swtpm
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 LONG = ("run", *QUICK, "--signatures", "300", "--connections", "20")
 MOMENTS = ("raw-signing", "handshake-new", "handshake-resumed", "connection-reused")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-def wait_for_line(process: subprocess.Popen[str], wanted: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.strip() == wanted:
-            return
-    raise AssertionError(f"the run ended without {wanted!r}")
 
 
 @pytest.mark.parametrize("number", STATUS, ids=lambda number: number.name)
