@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import tpmtls
 from tpmbench import document, show
+from tpmbench.counting import CommandCounter
 from tpmbench.doctor import examine
 from tpmbench.journal import Journal, default_state_directory
 from tpmbench.measuring import Settings
@@ -104,6 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
             deadline=arguments.deadline,
             operations=arguments.operations,
             max_duration_ns=(arguments.max_duration_ms and arguments.max_duration_ms * 1_000_000),
+            counter=_counter(arguments.command_counter),
         ),
         seed=secrets.randbits(32) if arguments.seed is None else arguments.seed,
         run_id=arguments.run_id or _draw_run_id(),
@@ -194,6 +196,14 @@ def _show(arguments: argparse.Namespace) -> int:
         ) from error
     _print(text)
     return Status.MEASURED
+
+
+def _counter(line: str | None) -> CommandCounter | None:
+    if line is None:
+        return None
+    counter = CommandCounter(line)
+    counter.read()  # one that cannot count is told of before anything is measured
+    return counter
 
 
 def _owner(path: Path | None) -> Owner | None:

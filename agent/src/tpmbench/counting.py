@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import subprocess
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tpmbench.outcome import UsageError
 from tpmtls import commands
 
 if TYPE_CHECKING:
@@ -77,3 +80,41 @@ def counted(transport: Transport) -> Iterator[CountingChannel]:
         yield counting
     finally:
         transport.channel = plain
+
+
+class CommandCounter:
+    """A program that says how many commands the TPM has been given since it started.
+
+    Behind a resource manager the TPM gets commands that are not on our transport. A software
+    TPM writes them down, so that a program can count them.
+
+    Args:
+        line: the program and its arguments, as a shell would read them; it prints one number.
+    """
+
+    _SECONDS = 60
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def read(self) -> int:
+        """Ask it.
+
+        Raises:
+            UsageError: it does not run, or prints something else.
+        """
+        try:
+            done = subprocess.run(
+                shlex.split(self._line),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=self._SECONDS,
+                check=True,
+            )
+            return int(done.stdout)
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
+            raise UsageError(
+                f"the command counter {self._line!r} does not count ({error}); it must print "
+                "one number, how many commands the TPM has been given"
+            ) from error

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+    from tpmbench.counting import CommandCounter
     from tpmtls import Transport
 
 
@@ -31,6 +32,7 @@ class Settings:
         operations: per arm of the device suite, the most.
         max_duration_ns: how long an operation of the device suite goes on, as wolfTPM's bench
             has it, in nanoseconds; None where ``operations`` counts instead.
+        counter: counts the commands that reach the TPM itself; None where nothing can.
     """
 
     signatures: int
@@ -40,6 +42,7 @@ class Settings:
     deadline: float
     operations: int = 100
     max_duration_ns: int | None = None
+    counter: CommandCounter | None = None
 
 
 @dataclass(frozen=True)
@@ -123,14 +126,15 @@ def measure(
     try:
         series, turns = interleave(arms, plan, watch)
         counts = {arm.name: arm.counts() for arm in arms}
-        seen = {arm.name: _commands(arm, samples, watch) for arm in arms}
+        seen = {arm.name: _commands(arm, samples, settings.counter, watch) for arm in arms}
     except (TpmError, OSError) as error:
         if _tpm_is_gone(error):
             raise
         return failed(name, curve, unit, f"a sample failed: {error}", absent)
     documents = []
     for arm in arms:
-        taken, did, commands = series[arm.name], counts[arm.name], seen[arm.name]
+        taken, did = series[arm.name], counts[arm.name]
+        commands, behind = seen[arm.name]
         documents.append(
             {
                 "name": arm.name,
@@ -145,6 +149,7 @@ def measure(
                 "resumed": did.resumed,
                 "resubmitted": taken.resubmitted,
                 "tpm_commands": None if commands is None else commands.total(),
+                **({} if behind is None else {"tpm_commands_behind_manager": behind}),
                 **(asdict(did.crowd) if did.crowd else {}),
             }
         )
@@ -198,16 +203,25 @@ def _tpm_is_gone(error: BaseException | None) -> bool:
     return False
 
 
-def _commands(arm: CountedArm, samples: int, watch: Watch) -> Counter[str] | None:
-    """Go through an arm's samples again, untimed, and count what its transport carries."""
+def _commands(
+    arm: CountedArm, samples: int, counter: CommandCounter | None, watch: Watch
+) -> tuple[Counter[str] | None, int | None]:
+    """Go through an arm's samples again, untimed, and count.
+
+    Returns:
+        The commands on the arm's transport, and how many the TPM was given meanwhile; None for
+        each that cannot be counted.
+    """
     if arm.transport is None:
-        return None
+        return None, None
     with contextlib.ExitStack() as stack:
         stack.enter_context(arm.ready())
         channel = stack.enter_context(counted(arm.transport))
         arm.begin()
+        before = counter.read() if counter else 0
         arm.block(samples, watch.stop)
-        return channel.commands.copy()
+        behind = counter.read() - before if counter else None
+        return channel.commands.copy(), behind
 
 
 def _fault(documents: list[dict[str, Any]], counts: dict[str, Counts]) -> str | None:

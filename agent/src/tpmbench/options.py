@@ -90,6 +90,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="mark the result: this device alters timings on purpose",
     )
+    parser.add_argument(
+        "--command-counter",
+        metavar="PROGRAM",
+        help="prints how many commands the TPM has been given, such as "
+        "'grep -c SWTPM_IO_Read swtpm.log'; the result then says what a resource manager adds",
+    )
     parser.add_argument("--output", type=Path, help="write the result document there")
 
 
