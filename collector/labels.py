@@ -21,6 +21,9 @@ SCENARIOS: Mapping[str, str] = {
     "connection-reused": "One connection, many requests",
     "handshake-server-key": "Listener with the key in the TPM",
     "handshake-concurrent": "New connections, many clients at once",
+    "message-size-sign": "Signing a message",
+    "message-size-verify": "Verifying a message",
+    "message-size-single-shot": "Signing with a fresh key",
 }
 
 ARMS: Mapping[str, str] = {
@@ -35,6 +38,15 @@ ARMS: Mapping[str, str] = {
     "same-transport-3-objects": "same transport, 3 objects",
     "same-transport-hmac-session": "same transport, HMAC session",
     "other-transport": "other transport",
+}
+
+# Arms of the message sizes, without the size.
+MESSAGE_ARMS: Mapping[str, str] = {
+    "tpm": "TPM",
+    "tpm-digest": "TPM, digest only",
+    "software": "software",
+    "software-digest": "software, digest only",
+    "hash": "hash alone",
 }
 
 # Arms of the same name for a number of clients at once: tpm-persistent-4 and the like.

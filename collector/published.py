@@ -16,10 +16,11 @@ class Published:
     Attributes:
         device: The machine, in the source's words.
         short: The machine and the source in a few words.
-        scenario: Our scenario's name.
-        curve: The curve.
-        arm: Our arm's name.
-        statistic: ``median``, ``p95``, ``rate``, ``signatures`` or ``resumed``.
+        scenario: Our scenario's name; ``device`` for the operations of a TPM.
+        curve: The curve; empty for those.
+        arm: Our arm's name; for the operations of a TPM their name in wolfTPM's bench.
+        statistic: ``median``, ``mean``, ``p95``, ``rate``, ``signatures``, ``resumed``,
+            ``error`` or ``stddev``.
         value: The figure as printed.
         unit: Its unit.
         source: Where it was published.

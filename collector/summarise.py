@@ -55,7 +55,10 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One question on one curve, with the arms that answered it and those that could not."""
+    """One question on one curve, with the arms that answered it and those that could not.
+
+    ``operation`` is the document's member of that name, which only the device suite has.
+    """
 
     name: str
     curve: str | None
@@ -65,6 +68,14 @@ class Scenario:
     arms: tuple[Arm, ...]
     absent: tuple[tuple[str, str], ...]
     ratios: tuple[Ratio, ...]
+    operation: dict[str, Any] | None = None
+
+    @property
+    def suite(self) -> str:
+        """The part of the report it belongs to: ``tls``, ``device`` or ``messages``."""
+        if self.operation or (self.status != "valid" and self.name.startswith("device-")):
+            return "device"
+        return "messages" if self.name.startswith("message-size-") else "tls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,12 @@ class Host:
     def key(self) -> tuple[str, str]:
         """The host and the run, which together are unique in a report."""
         return (self.host, self.run_id)
+
+    def of_suite(self, suite: str) -> Host:
+        """The same host with one suite's scenarios only."""
+        return replace(
+            self, scenarios=tuple(found for found in self.scenarios if found.suite == suite)
+        )
 
     @property
     def tee(self) -> str:
@@ -155,7 +172,15 @@ def _scenario(
         arms=tuple(sorted(arms, key=lambda arm: labels.arm_rank(arm.name))),
         absent=tuple(sorted((gone["name"], gone["reason"]) for gone in scenario["absent_arms"])),
         ratios=ratios(usable),
+        operation=scenario.get("operation"),
     )
+
+
+def _rank(scenario: Scenario) -> tuple[object, ...]:
+    """Sort key in order of presentation; operations come last and stay in their own order."""
+    if scenario.suite == "device":
+        return (True,)
+    return (False, *labels.scenario_rank(scenario.name, scenario.curve))
 
 
 def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
@@ -185,9 +210,7 @@ def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
         path=loaded.path,
         finished_at=document["finished_at"],
         document={k: v for k, v in document.items() if k not in {"scenarios", "warnings"}},
-        scenarios=tuple(
-            sorted(scenarios, key=lambda found: labels.scenario_rank(found.name, found.curve))
-        ),
+        scenarios=tuple(sorted(scenarios, key=_rank)),
         warnings=tuple(
             Warned(seen["code"], seen["message"], seen["remedy"]) for seen in document["warnings"]
         ),

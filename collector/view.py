@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from collector import fleet, labels, text
 from collector.concurrency import Concurrency, concurrency
+from collector.devices import Devices, devices
 from collector.figures import Figure, distributions, forests
 from collector.fleet import FleetRatio, Kind
 from collector.imported_rows import imported_rows
 from collector.matrix import Matrix, medians, unusable
+from collector.messages import Messages, messages
 from collector.names import host_title, kind_title
 from collector.ratios import MAIN
 from collector.verdict_rows import verdict_rows
@@ -56,6 +58,8 @@ class Report:
     forests: list[Figure]
     distributions: list[Figure]
     concurrency: list[Concurrency]
+    devices: Devices
+    messages: list[Messages]
     imported: list[Cells]
     warnings: list[Cells]
     shared_boots: list[list[str]]
@@ -291,23 +295,27 @@ def build(
     The order of ``hosts``, ``broken``, ``failures`` and ``imported`` does not matter.
     """
     hosts = sorted(hosts, key=lambda host: host.key)
-    figures = fleet.figures(hosts)
-    together = fleet.ratios(hosts)
+    # The suites on a TPM's operations and on message sizes have sections of their own.
+    tls = [host.of_suite("tls") for host in hosts]
+    figures = fleet.figures(tls)
+    together = fleet.ratios(tls)
     in_full = len(hosts) <= HOSTS_IN_FULL
     few = len(hosts) <= SAMPLES_KEPT
     return Report(
         hosts=[_host_row(host) for host in hosts],
-        kinds=_kind_rows(hosts, figures, together),
+        kinds=_kind_rows(tls, figures, together),
         verdicts=verdict_rows(hosts),
-        medians=medians(hosts, figures, published),
-        unusable=unusable(hosts),
+        medians=medians(tls, figures, published),
+        unusable=unusable(tls),
         fleet=_fleet_rows(figures),
-        per_host=[_per_host(host) for host in hosts] if in_full else [],
+        per_host=[_per_host(host) for host in tls] if in_full else [],
         hosts_in_full=in_full,
-        ratios=_ratio_rows(hosts, together, each_host=few),
-        forests=forests(hosts, together, each_host=few),
-        distributions=distributions(hosts, figures, each_host=few),
+        ratios=_ratio_rows(tls, together, each_host=few),
+        forests=forests(tls, together, each_host=few),
+        distributions=distributions(tls, figures, each_host=few),
         concurrency=concurrency(hosts) if few else [],
+        devices=devices(hosts, published, in_full=in_full),
+        messages=messages(hosts, published) if in_full else [],
         imported=imported_rows(imported),
         warnings=_warnings(hosts),
         shared_boots=_shared_boots(hosts),
