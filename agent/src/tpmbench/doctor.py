@@ -13,7 +13,7 @@ from tpmtls import commands, public
 from tpmtls.errors import NotFound, TpmError, TpmTlsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tpm2_pytss import TPMT_PUBLIC
 
@@ -199,16 +199,33 @@ def _findings(transport: Transport, handle: int | None) -> list[Finding]:
         findings.append(
             Finding(check.text, holds, check.found(best.area), None if holds else check.remedy)
         )
-    findings.append(Finding(_PERSISTENT, holds=True, found=f"{best.handle:#010x}"))
-    return [*findings, reachable]
+    return [*findings, _persistence(best.handle), reachable]
+
+
+def _persistence(handle: int) -> Finding:
+    if handle >= commands.PERSISTENT_FIRST:
+        return Finding(_PERSISTENT, holds=True, found=f"{handle:#010x}")
+    return Finding(
+        _PERSISTENT,
+        holds=False,
+        found=f"it is a transient object at {handle:#010x}",
+        remedy="make it persistent (tpm2_evictcontrol): a transient key is for the connection "
+        "that loaded it only, and slow behind a resource manager",
+    )
 
 
 def _candidates(transport: Transport, handle: int | None) -> list[_Candidate]:
-    handles = (
-        list(commands.handles(transport, commands.PERSISTENT_FIRST)) if handle is None else [handle]
-    )
+    if handle is not None:
+        return _signing_keys(transport, [handle])
+    # Transient objects of others are seen only where no resource manager hides them.
+    return _signing_keys(
+        transport, commands.handles(transport, commands.PERSISTENT_FIRST)
+    ) or _signing_keys(transport, commands.handles(transport, commands.TRANSIENT_FIRST))
+
+
+def _signing_keys(transport: Transport, handles: Iterable[int]) -> list[_Candidate]:
     candidates = []
-    for item in handles:
+    for item in list(handles):
         try:
             area, _ = commands.read_public(transport, item)
         except (NotFound, TpmError):
