@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tpmbench import crowds, handshakes, listening, signing
 from tpmbench.device.table import OPERATIONS
 from tpmbench.messages import suite as messages
+from tpmbench.pqc.operations import OPERATIONS as POST_QUANTUM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +111,7 @@ SCENARIOS = (
     ),
     *(
         Scenario(item.name, "device", "operation", item.question, operation=item)
-        for item in OPERATIONS
+        for item in (*OPERATIONS, *POST_QUANTUM)
     ),
 )
 

@@ -297,11 +297,7 @@ def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
     removed = 0
     mark = bytes.fromhex(entry.mark)
     for handle in list(commands.handles(transport, commands.TRANSIENT_FIRST)):
-        try:
-            area, _ = commands.read_public(transport, handle)
-        except (NotFound, TpmError):
-            continue  # gone meanwhile; or a sequence, which has no public area
-        if bytes(area.authPolicy.buffer) == mark:
+        if leftovers.policy_of(transport, handle) == mark:
             commands.flush(transport, handle)
             removed += 1
     if entry.handle is not None and entry.name is not None:

@@ -57,6 +57,20 @@ def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: by
     return 0
 
 
+def policy_of(transport: Transport, handle: int) -> bytes | None:
+    """Read an object's policy digest, also of a kind that the TSS does not know.
+
+    Returns:
+        None where the object is gone, or is a sequence, which has no public area.
+    """
+    try:
+        public = commands.run(transport, "TPM2_ReadPublic", (handle,)).parameters
+    except TpmError:
+        return None
+    # TPM2B_PUBLIC: size, type, nameAlg, objectAttributes, authPolicy (part 2, 12.2.4)
+    return public[12 : 12 + int.from_bytes(public[10:12])]
+
+
 def session_digests(mark: bytes) -> list[bytes]:
     """Return what TPM2_PolicyOR takes to mark a new policy session (part 3, 23.6)."""
     return [bytes(32), mark]

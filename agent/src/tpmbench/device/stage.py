@@ -6,7 +6,7 @@ import contextlib
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpm2_pytss import TPMT_PUBLIC, TSS2_Exception
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tpmbench.tpmkeys import Owner
     from tpmtls.transport import Transport
+
+T = TypeVar("T")
 
 _CAP_COMMANDS = 0x2
 _CC_MASK = 0x2000FFFF  # commandIndex and V of TPMA_CC (part 2, 8.9)
@@ -84,7 +86,7 @@ class Stage:
         self.algorithms = commands.algorithms(transport)
         self.commands = _command_codes(transport)
         self._parent: Loaded | None = None
-        self._kept: tuple[str, Loaded] | None = None
+        self._kept: tuple[str, int, Any] | None = None
 
     def reset(self) -> None:
         """Set the clock to zero."""
@@ -190,19 +192,27 @@ class Stage:
             self._parent = self._described(create_primary(self.transport, public, self.owner))
         return self._parent
 
-    def key(self, role: str, make: Callable[[], int]) -> Loaded:
-        """Return the key of a role. One role is kept loaded: a TPM may have three slots only.
+    def keep(self, role: str, make: Callable[[], tuple[int, T]]) -> tuple[int, T]:
+        """Return the object of a role. One is kept loaded: a TPM may have three slots only.
 
         Args:
-            role: names the key.
-            make: makes it and returns its handle.
+            role: names it.
+            make: makes it; returns its handle and what is known of it.
         """
-        if self._kept and self._kept[0] == role:
-            return self._kept[1]
-        self.release()
-        with self.long_wait(600):
-            self._kept = (role, self._described(make()))
-        return self._kept[1]
+        if self._kept is None or self._kept[0] != role:
+            self.release()
+            with self.long_wait(600):
+                self._kept = (role, *make())
+        return self._kept[1:]
+
+    def key(self, role: str, make: Callable[[], int]) -> Loaded:
+        """Return the key of a role, with its public area; see :meth:`keep`."""
+
+        def made() -> tuple[int, Loaded]:
+            handle = make()
+            return handle, self._described(handle)
+
+        return self.keep(role, made)[1]
 
     def primary(self, algorithm: str, attributes: str) -> Loaded:
         """Return the primary key of a template, made where it is not loaded yet.
@@ -242,8 +252,8 @@ class Stage:
     def release(self) -> None:
         """Flush the role's key that is kept, to make room."""
         if self._kept:
-            kept, self._kept = self._kept[1], None
-            self.flush(kept.handle)
+            handle, self._kept = self._kept[1], None
+            self.flush(handle)
 
     def close(self) -> None:
         """Flush what is kept."""

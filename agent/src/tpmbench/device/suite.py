@@ -131,25 +131,14 @@ class Suite:
                 if operation.slow:
                     wait.enter_context(stage.long_wait(_SLOW_DEADLINE))
                 return self._measured(stage, esapi, operation)
-        except NotRunError as error:
-            return not_run(operation, error.status, str(error), error.code)
-        except WrongAnswerError as error:
-            return not_run(operation, "error", f"wrong answer: {error}", None)
-        except TpmError as error:
-            return not_run(operation, codes.status(error.code), str(error), error.code)
-        except BenchError as error:  # a key that it needs could not be made
-            cause = error.__cause__
-            code = cause.code if isinstance(cause, TpmError) else None
-            return not_run(operation, codes.status(code or 0), str(error), code)
         except DeadlineExceeded:
             raise
-        except (ValueError, IndexError, struct.error, UnsupportedAlgorithm) as error:
-            # An answer that cannot be taken apart, or that this host's software cannot check.
-            return not_run(operation, "error", f"wrong answer, or none to check: {error}", None)
         except TransportError as error:
             # A TPM that answers the next command has only not taken this one.
             commands.properties(self._transport, 0x100, 1)
             return not_run(operation, "transport-limit", str(error), None)
+        except _FAILURES as error:
+            return not_run(operation, *_meaning(error))
 
     def _measured(
         self, stage: Stage, esapi: Stack | Absent, operation: Operation
@@ -212,6 +201,26 @@ class Suite:
                 continue
             series[arm.name] = taken
         return series, list(series)
+
+
+# UnsupportedAlgorithm: this host's software cannot check. The last ones: an answer that cannot
+# be taken apart.
+_FAILURES = (
+    NotRunError, WrongAnswerError, TpmError, BenchError, UnsupportedAlgorithm,
+    ValueError, IndexError, struct.error,
+)  # fmt: skip
+
+
+def _meaning(error: Exception) -> tuple[codes.Status, str, int | None]:
+    """Return the status, reason and response code of an operation that failed."""
+    if isinstance(error, NotRunError):
+        return error.status, str(error), error.code
+    told = error.__cause__ if isinstance(error, BenchError) else error  # a key was not made
+    if isinstance(told, TpmError):
+        return codes.status(told.code), str(error), told.code
+    if isinstance(error, BenchError | UnsupportedAlgorithm):
+        return "error", str(error), None
+    return "error", f"wrong answer: {error}", None
 
 
 def _others(
