@@ -74,6 +74,7 @@ def run(way: str, count: int, identity: Identity | None = None) -> dict[str, obj
     return measured
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("way", "count"), [("method", 10_000), ("provider", 1_000)])
 def test_no_growth_with_a_software_signer(way: str, count: int) -> None:
     """The first quarter warms caches up; from there to the end memory stays as it is."""
