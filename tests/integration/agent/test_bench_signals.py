@@ -46,7 +46,7 @@ def test_a_signal_ends_the_run_and_frees_the_key(
     said = sentence(subprocess.CompletedProcess([], process.returncode, out, error))
     assert f"ended by signal {int(number)}" in said
     assert "the TPM is as it was before" in said
-    assert took < 5
+    assert took < 10
     assert swtpm.handles() == before
     assert agent.journal_files() == []
     assert not agent.output.exists()
