@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import subprocess
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -92,13 +93,35 @@ class CommandCounter:
         line: the program and its arguments, as a shell would read them; it prints one number.
     """
 
-    _SECONDS = 60
+    _SECONDS = 60  # for one answer
+    _PAUSE = 0.1  # seconds between two answers that must agree
+    _TRIES = 50
 
     def __init__(self, line: str) -> None:
         self._line = line
 
+    def settled(self) -> int:
+        """Ask it until it says the same twice in a row.
+
+        A resource manager in user space may still put things away after our command was answered.
+
+        Raises:
+            UsageError: see :meth:`read`; or the number never rests, since others use the TPM.
+        """
+        before = self.read()
+        for _ in range(self._TRIES):
+            time.sleep(self._PAUSE)
+            now = self.read()
+            if now == before:
+                return now
+            before = now
+        raise UsageError(
+            f"the command counter {self._line!r} never rests; its counts mean something only "
+            "while nobody else uses the TPM"
+        )
+
     def read(self) -> int:
-        """Ask it.
+        """Ask it once.
 
         Raises:
             UsageError: it does not run, or prints something else.

@@ -218,9 +218,9 @@ def _commands(
         stack.enter_context(arm.ready())
         channel = stack.enter_context(counted(arm.transport))
         arm.begin()
-        before = counter.read() if counter else 0
+        before = counter.settled() if counter else 0
         arm.block(samples, watch.stop)
-        behind = counter.read() - before if counter else None
+        behind = counter.settled() - before if counter else None
         return channel.commands.copy(), behind
 
 
