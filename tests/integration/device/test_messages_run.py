@@ -21,10 +21,11 @@ pytestmark = pytest.mark.swtpm
 
 FEW = ("--suite", "messages", "--curve", "p256", "--signatures", "6", "--warmup", "1",
        "--metadata", "never")  # fmt: skip
-ROW = re.compile(
-    r"^\| (\S.*?) +\| message \[(\d+)\] +\| +([\d,.]+) (us|ms) \| +([\d,.]+) \4 \| +([\d,.]+) \4 \|$"
-)
-VERIFIED = bytes.fromhex("8001 00000014 00000000 8022 40000001 0004 00000000")
+_FIGURES = r" +([\d,.]+) (us|ms) \| +([\d,.]+) \4 \| +([\d,.]+) \4 \|$"
+ROW = re.compile(r"^\| (\S.*?) +\| message \[(\d+)\] +\|" + _FIGURES)
+SIZES = (17, 93, 1024)
+KINDS = ("tpm", "tpm-digest", "software", "software-digest", "hash")
+VERIFIED = bytes.fromhex("8001 00000016 00000000 8022 40000001 0004 00000000")
 
 
 def test_signing_and_verifying_by_size(swtpm: Swtpm, tmp_path: Path) -> None:
@@ -38,8 +39,7 @@ def test_signing_and_verifying_by_size(swtpm: Swtpm, tmp_path: Path) -> None:
         "message-size-sign", "message-size-verify", "message-size-single-shot",
     ]  # fmt: skip
     signing = {arm["name"]: arm for arm in found["message-size-sign"]["arms"]}
-    assert {f"{kind}-{size}" for kind in ("tpm", "tpm-digest", "software", "software-digest", "hash")
-            for size in (17, 93, 1024)} == set(signing)  # fmt: skip
+    assert {f"{kind}-{size}" for kind in KINDS for size in SIZES} == set(signing)
     for name, arm in signing.items():
         assert len(arm["samples_ns"]) == 6
         expected = {"signer": 6, "transport": 6 if name.startswith("tpm") else None, "peer": 6}
