@@ -145,12 +145,12 @@ def flat(text):
 
 def test_one_failing_host_does_not_stop_the_others(fleet, broken):
     assert broken.returncode != 0
+    failures = {failure["host"]: failure for failure in fleet.failures()}
+    assert set(failures) == {"tpm-b", "tpm-c"}, failures
     assert [scenario["status"] for scenario in fleet.document("tpm-a")["scenarios"]] == [
         "valid",
         "valid",
     ]
-    failures = {failure["host"]: failure for failure in fleet.failures()}
-    assert set(failures) == {"tpm-b", "tpm-c"}
     assert failures["tpm-b"]["stage"] == "measure"
     assert "no software TPM answers" in failures["tpm-b"]["reason"]
     assert failures["tpm-c"]["stage"] == "connect"
