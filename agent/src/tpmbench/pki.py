@@ -23,9 +23,11 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("tpm-tls-bench throwaway CA")
         builder = self._builder(self._name, self._key.public_key())
-        self.certificate = builder.add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
-        ).sign(self._key, hashes.SHA256())
+        self.certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(ca=True), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
 
     def issue(self, name: str, public_key: ec.EllipticCurvePublicKey) -> x509.Certificate:
         """Issue a certificate that client and server authentication accept."""
@@ -34,6 +36,7 @@ class Authority:
         return (
             self._builder(_name(name), public_key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(ca=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -65,6 +68,21 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
+    )
+
+
+def _usage(*, ca: bool) -> x509.KeyUsage:
+    """Signing certificates for a CA, signing handshakes for a leaf: OpenSSL's strict mode looks."""
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        key_cert_sign=ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 
