@@ -39,6 +39,8 @@ def run(
         )
     if check and (says := check(module.params)):
         module.fail_json(msg=" ".join(says), kind="rules")
+    if module.params.get("validate_only"):
+        module.exit_json(changed=False, action="none")
     try:
         answer = work(Api(module.params), module.params, module.check_mode)
     except GceError as error:

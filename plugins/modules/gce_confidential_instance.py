@@ -140,6 +140,10 @@ options:
       Whether a VM that differs in a field that cannot be changed is deleted and made anew.
     type: bool
     default: false
+  validate_only:
+    description: Check the options against the table of rules and end; nothing is sent to Google.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Reads, changes nothing, and says what it would do.
@@ -245,6 +249,7 @@ def arguments() -> dict[str, dict[str, Any]]:
             "default": ["https://www.googleapis.com/auth/cloud-platform"],
         },
         "recreate": {"type": "bool", "default": False},
+        "validate_only": {"type": "bool", "default": False},
     }
 
 

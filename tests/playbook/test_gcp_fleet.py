@@ -81,6 +81,7 @@ class Cloud:
     def about(self, host: str) -> dict[str, Any]:
         """What distinguishes hosts that are one machine in truth."""
         return {
+            "ansible_python_interpreter": sys.executable,
             "ansible_port": self.machines[host].port,
             "bench_agent_dir": str(self.root / "hosts" / host / "agent"),
             "bench_run_state_dir": str(self.root / "hosts" / host / "state"),
@@ -121,6 +122,7 @@ class Cloud:
             "confidential_vm_api_ca_file": str(self.double.ca_file),
             "confidential_vm_api_endpoint": self.double.endpoint,
             "confidential_vm_auth_kind": "access_token",
+            "confidential_vm_connection_timeout": 60,
             "confidential_vm_known_hosts_dir": str(self.root / "known_hosts"),
             "confidential_vm_price_per_hour": 0.25,
             "confidential_vm_ssh_source_ranges": ["192.0.2.7/32"],

@@ -13,6 +13,7 @@ class Fault:
 
     Attributes:
         on: pattern of ``VERB path``.
+        naming: only if the body's ``name`` is this.
         status: answer with this status and nothing done.
         error: the answer's body, see :func:`refusal`.
         lose_response: do what was asked, then close the connection without an answer.
@@ -24,6 +25,7 @@ class Fault:
     """
 
     on: str
+    naming: str = ""
     status: int = 0
     error: dict[str, Any] | None = None
     lose_response: bool = False
@@ -33,8 +35,10 @@ class Fault:
     alter: dict[str, Any] | None = None
     times: int = 1
 
-    def fits(self, verb: str, path: str) -> bool:
+    def fits(self, verb: str, path: str, body: Any) -> bool:
         """Whether it concerns this request."""
+        if self.naming and (body or {}).get("name") != self.naming:
+            return False
         return self.times > 0 and re.search(self.on, f"{verb} {path}") is not None
 
 

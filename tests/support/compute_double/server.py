@@ -74,6 +74,10 @@ class ComputeDouble:
         """Let something go wrong; see :class:`Fault`."""
         self.faults.append(Fault(**fault))
 
+    def fault(self, verb: str, path: str, body: Any) -> Fault | None:
+        """What is to go wrong with this request."""
+        return next((item for item in self.faults if item.fits(verb, path, body)), None)
+
     def options(self) -> dict[str, Any]:
         """Options for the modules, and variables for the role without its prefix."""
         return {
@@ -105,7 +109,7 @@ class ComputeDouble:
                 raise RefusedError(400, "invalid", f"Invalid JSON payload: {'; '.join(wrong)}")
         elif body is not None:
             raise RefusedError(400, "invalid", f"{method['id']} takes no body.")
-        fault = next((item for item in self.faults if item.fits(verb, path)), None)
+        fault = self.fault(verb, path, body)
         if (earlier := self.store.repeated(query.get("requestId", ""))) is not None:
             return earlier
         call = _METHODS.get(method["id"].removeprefix("compute."))
@@ -331,7 +335,9 @@ class _Handler(BaseHTTPRequestHandler):
             if body is not None:
                 double.bodies.append((line, body))
             double.store.settle()
-            fault = next((item for item in double.faults if item.fits(self.command, path)), None)
+            fault = next(
+                (item for item in double.faults if item.fits(self.command, path, body)), None
+            )
             status, answer = self._outcome(path, dict(parse_qsl(url.query)), body, fault)
             if fault:
                 fault.times -= 1
