@@ -206,7 +206,7 @@ def second(cloud: Cloud, first: Done) -> Done:
     cloud.double.store.vms["bench-tdx-control"].endorsement_keys = [
         cloud.endorsement_keys["tdx-control"]
     ]
-    cloud.double.store._gone((ZONE, "bench-snp-control"))
+    cloud.double.store.gone((ZONE, "bench-snp-control"))
     return cloud.play("run", run_id=RUN)
 
 

@@ -149,7 +149,7 @@ class Store:
 
         def effect() -> None:
             if fault and fault.vanish:
-                self._gone(key)
+                self.gone(key)
             elif key in self.instances:
                 self._running(key)
 
@@ -176,7 +176,7 @@ class Store:
 
         def effect() -> None:
             if kind == "instances":
-                self._gone(key)
+                self.gone(key)
             else:
                 held.pop(key, None)
 
@@ -220,12 +220,6 @@ class Store:
         if (zone, name) not in self.instances:
             raise RefusedError(404, "notFound", f"The resource 'instances/{name}' was not found")
         return self.instances[zone, name]
-
-    def expire(self, at: float) -> None:
-        """Let Google's deadline do its work: every VM that is ``at`` seconds old."""
-        for key, instance in list(self.instances.items()):
-            if float(instance["scheduling"]["maxRunDuration"]["seconds"]) <= at:
-                self._gone(key)
 
     def _begin(
         self,
@@ -307,10 +301,11 @@ class Store:
             "resourceStatus": {"scheduling": {"terminationTimestamp": ends.isoformat()}},
         }
 
-    def _gone(self, key: tuple[str, str]) -> None:
+    def gone(self, key: tuple[str, str]) -> None:
+        """Let a VM and its disk vanish: deleted, preempted, or at its deadline."""
         if self.instances.pop(key, None) is None:
             return
-        self.disks.pop(key, None)  # autoDelete, which the rules of the tests look at
+        self.disks.pop(key, None)  # autoDelete
         self.vms.pop(key[1], None)
         if self._halt:
             self._halt(key[1])
