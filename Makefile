@@ -18,10 +18,10 @@ LATEST = $$(ls -1t results 2>/dev/null | head -n 1)
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: INVENTORY=local|static (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
+	@echo "Variables: INVENTORY=local|static|vm|gcp (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
 
 setup: ## what `run` needs: packages of the distribution, a virtual environment from the lock file
-	@scripts/setup.sh run
+	@scripts/setup.sh run '$(INVENTORY)'
 
 run: setup ## measure every host of the inventory, then report; RUN=id goes on with an earlier run
 	@$(PLAY) playbooks/run.yml
@@ -32,13 +32,13 @@ report: setup ## the report again, over the latest run or RUN=id
 doctor: setup ## what would stop a run, host by host; changes no TPM
 	@$(PLAY) playbooks/doctor.yml
 
-stop: ## stop the software TPMs of the local fleet
-	@if [ -x .venv/bin/ansible-playbook ] && [ -d var ]; then ansible-playbook -i inventory/local playbooks/teardown.yml; fi
+stop: ## stop what was started on this machine: software TPMs, the emulated machines
+	@if [ -x .venv/bin/ansible-playbook ] && [ -d var ]; then ansible-playbook -i inventory/local -i inventory/vm playbooks/teardown.yml; fi
 
-test: ## everything that is checked: lint, unit, software TPMs, playbooks, browser
+test: ## everything that is checked: lint, unit, software TPMs, playbooks, browser, emulated machine
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory _lint
-	pytest $(wildcard tests/unit tests/integration tests/playbook tests/browser)
+	pytest $(wildcard tests/unit tests/integration tests/playbook tests/browser tests/vm)
 
 lint: ## the static checks only
 	@scripts/setup.sh test

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Prepare this machine as a control node, and for the local fleet of software TPMs.
 #
-#   scripts/setup.sh run    what `make run` needs
-#   scripts/setup.sh test   what `make test` needs as well
+#   scripts/setup.sh run [INVENTORY]   what `make run` needs, for inventory/INVENTORY
+#   scripts/setup.sh test              what `make test` needs as well
 #
 # Packages of the distribution that are missing are named with the reason for each, then installed through
 # apt-get, with sudo unless this is root. Python packages go to .venv, with the hashes of the lock file.
@@ -13,11 +13,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH=${PATH//"$PWD/.venv/bin:"/}
 
 purpose=${1:-run}
+inventory=${2:-local}
 case $purpose in
   run) lock=requirements/control.lock ;;
   test) lock=requirements/dev.lock ;;
   *)
-    echo "usage: scripts/setup.sh run|test" >&2
+    echo "usage: scripts/setup.sh run [INVENTORY] | test" >&2
     exit 2
     ;;
 esac
@@ -27,7 +28,7 @@ die() {
   exit 1
 }
 
-# purpose | package | how to see that it is there | needed or optional | why
+# purpose (run, test, or an inventory's name) | package | how to see that it is there | needed or optional | why
 packages=$(
   cat <<'TABLE'
 run|swtpm|have swtpm|needed|the software TPMs of the local fleet
@@ -36,15 +37,26 @@ run|pkg-config|have pkg-config|needed|finds those headers
 run|gcc|have gcc|needed|compiles tpm2-pytss, which is published as source only
 run|python3-venv|python_venv|needed|makes virtual environments
 run|python3-dev|python_headers|needed|Python's headers to build tpm2-pytss
+vm|qemu-system-x86|have qemu-system-x86_64|optional|emulates a machine with a TPM behind a real kernel
+vm|mmdebstrap|have mmdebstrap|optional|makes that machine's root from Debian packages
+vm|squashfs-tools|have mksquashfs|optional|packs that root
+vm|uidmap|have newuidmap|optional|lets mmdebstrap work without root
+vm|openssh-client|have ssh|optional|reaches that machine
 test|tpm2-tools|have tpm2_getcap|needed|tests put strangers' keys into a TPM with it
 test|openssl|have openssl|needed|tests read certificates and signatures with it
+test|curl|have curl|needed|a foreign client for servers with their key in a TPM
 test|shellcheck|have shellcheck|needed|checks the shell scripts
 test|chromium|have chromium|optional|tests open the report in it
 test|chromium-driver|have chromedriver|optional|drives chromium
+test|tpm2-abrmd|have_daemon tpm2-abrmd|optional|tests measure over this resource manager too
+test|libtss2-tcti-tabrmd0|tabrmd_library|optional|reaches tpm2-abrmd
+test|dbus|have dbus-daemon|optional|carries what goes to tpm2-abrmd
 TABLE
 )
 
 have() { command -v "$1" >/dev/null 2>&1; }
+have_daemon() { PATH=$PATH:/usr/sbin have "$1"; }
+tabrmd_library() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep libtss2-tcti-tabrmd >/dev/null; }
 tss_headers() { have pkg-config && pkg-config --exists tss2-esys tss2-tctildr tss2-mu tss2-rc; }
 python_venv() { [ -n "$python" ] && "$python" -c 'import venv, ensurepip' 2>/dev/null; }
 python_headers() {
@@ -73,7 +85,7 @@ find_missing() {
   missing=()
   reasons=
   while IFS='|' read -r for_ package test need why; do
-    [ "$for_" = run ] || [ "$purpose" = test ] || continue
+    [ "$for_" = run ] || [ "$for_" = "$inventory" ] || [ "$purpose" = test ] || continue
     # shellcheck disable=SC2086 # a command with its argument
     if $test; then continue; fi
     if [ "$need" = optional ] && ! offered "$package"; then
@@ -87,7 +99,8 @@ find_missing() {
 
 # Ubuntu's chromium is a stub for a snap, which a test cannot drive; only a real package counts.
 offered() {
-  have apt-cache && apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]' && ! grep -qx 'ID=ubuntu' /etc/os-release
+  if [[ $1 == chromium* ]] && grep -qx 'ID=ubuntu' /etc/os-release; then return 1; fi
+  have apt-cache && apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [0-9]' >/dev/null
 }
 
 install_missing() {
