@@ -129,13 +129,14 @@ def flat_lines(hosts: Iterable[Host]) -> Iterator[tuple[str, str]]:
     yield ",".join(CSV_HEADER) + "\n", ""
     for metadata, when, figures in _rows(hosts):
         quoted = metadata.replace('"', '""')
+        # What ends every row of these stands between them and after the last one.
         of_csv = f',"{quoted}",{when}\n'
         of_json = f'","metadata":{metadata},"timestamp":{when}}}\n'
         csv, ndjson = [], []
         for metric, value, unit in figures:
-            csv.append(f"{metric},{value!r},{unit}{of_csv}")
-            ndjson.append(f'{{"metric":"{metric}","value":{value!r},"unit":"{unit}{of_json}')
-        yield "".join(csv), "".join(ndjson)
+            csv.append(f"{metric},{value!r},{unit}")
+            ndjson.append(f'{{"metric":"{metric}","value":{value!r},"unit":"{unit}')
+        yield of_csv.join([*csv, ""]), of_json.join([*ndjson, ""])
 
 
 def _labels(**values: str) -> str:

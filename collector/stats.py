@@ -84,15 +84,6 @@ def median_ranks(n: int, confidence: float = 0.95) -> tuple[int, int] | None:
     return (k, n + 1 - k) if k else None
 
 
-def median_interval(ordered: Sequence[float] | Floats) -> Interval:
-    """Median of ascending values with its distribution-free 95 % interval, in their unit."""
-    ranks = median_ranks(len(ordered))
-    value = quantile(ordered, 0.5)
-    if ranks is None:
-        return Interval(value, None, None)
-    return Interval(value, float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))
-
-
 @functools.lru_cache(maxsize=4096)
 def student_t(probability: float, freedom: int) -> float:
     """Quantile of Student's t with ``freedom`` degrees of freedom."""
@@ -116,31 +107,78 @@ def quantile(ordered: Sequence[float] | Floats, share: float) -> float:
     return low + (high - low) * (place - below)
 
 
+def _quantiles(rows: Floats, share: float) -> list[float]:
+    """Quantile of each row, ascending: numpy's ``method="linear"``."""
+    place = share * (rows.shape[1] - 1)
+    below = int(place)
+    low, high = rows[:, below], rows[:, min(below + 1, rows.shape[1] - 1)]
+    found: list[float] = (low + (high - low) * (place - below)).tolist()
+    return found
+
+
+def _describe_rows(rows: Floats) -> list[Distribution]:
+    """Summarises arms of as many samples each: array of shape (arms, samples), ascending."""
+    n = rows.shape[1]
+    ranks = median_ranks(n)
+    shares = (0.5, 0.25, 0.75, 0.95, 0.99)
+    totals = rows.sum(axis=1)
+    means = totals / n
+    deviations = rows - means[:, np.newaxis]
+    squares = np.einsum("ij,ij->i", deviations, deviations)
+    ends = [rows[:, rank - 1].tolist() for rank in ranks] if ranks else [[None] * len(rows)] * 2
+    columns = (
+        *(_quantiles(rows, share) for share in shares),
+        *ends,
+        rows[:, 0].tolist(),
+        rows[:, -1].tolist(),
+        totals.tolist(),
+        means.tolist(),
+        squares.tolist(),
+    )
+    found = []
+    for median, q1, q3, p95, p99, low, high, first, last, total, mean, square in zip(
+        *columns, strict=True
+    ):
+        stddev = math.sqrt(square / (n - 1)) if n > 1 else None
+        found.append(
+            Distribution(
+                n=n,
+                median=Interval(median, low, high),
+                q1=q1,
+                q3=q3,
+                p95=p95,
+                p99=p99,
+                minimum=first,
+                maximum=last,
+                mean=mean,
+                stddev=stddev,
+                error=None if stddev is None else error_of_mean(stddev, n),
+                rate_per_s=n * 1e9 / total if total > 0 else None,
+            )
+        )
+    return found
+
+
+def describe_all(samples: Sequence[Floats]) -> list[Distribution | None]:
+    """Summarises arms' samples in nanoseconds, each ascending; None for an arm without any.
+
+    Arms of as many samples are worked out at once: numpy is slow on short arrays, one by one.
+    """
+    found: list[Distribution | None] = [None] * len(samples)
+    by_length: dict[int, list[int]] = {}
+    for place, ordered in enumerate(samples):
+        by_length.setdefault(len(ordered), []).append(place)
+    for length, places in by_length.items():
+        if length:
+            rows = np.stack([samples[place] for place in places])
+            for place, one in zip(places, _describe_rows(rows), strict=True):
+                found[place] = one
+    return found
+
+
 def describe(ordered: Floats) -> Distribution:
     """Summarises samples in nanoseconds, ascending, at least one."""
-    # Python's floats are quicker than numpy's for lists as short as these.
-    values: list[float] = ordered.tolist()
-    n = len(values)
-    q1, q3, p95, p99 = (quantile(values, share) for share in (0.25, 0.75, 0.95, 0.99))
-    total = float(ordered.sum())
-    mean = total / n
-    deviations = ordered - mean
-    squares = float(deviations @ deviations)
-    stddev = math.sqrt(squares / (n - 1)) if n > 1 else None
-    return Distribution(
-        n=n,
-        median=median_interval(values),
-        q1=q1,
-        q3=q3,
-        p95=p95,
-        p99=p99,
-        minimum=values[0],
-        maximum=values[-1],
-        mean=mean,
-        stddev=stddev,
-        error=None if stddev is None else error_of_mean(stddev, n),
-        rate_per_s=n * 1e9 / total if total > 0 else None,
-    )
+    return _describe_rows(ordered[np.newaxis, :])[0]
 
 
 Ranks = npt.NDArray[np.intp]

@@ -6,13 +6,14 @@ out here, so that a fleet of any size fits in memory.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from collector import labels, verdicts
 from collector.ratios import Ratio, ratios
 from collector.sample import Sample
-from collector.stats import Distribution, Floats, describe
+from collector.stats import Distribution, Floats, describe_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,18 +131,18 @@ class Host:
         return self.tpm_location == "software" or bool(self.document["tpm"]["simulated_device"])
 
 
-def _arm(arm: dict[str, Any], sample: Sample, *, keep_samples: bool) -> Arm:
-    some = len(sample.ordered) > 0
-    durations = describe(sample.ordered) if some else None
+def _arm(
+    arm: dict[str, Any], sample: Sample, durations: Distribution | None, *, keep_samples: bool
+) -> Arm:
     # Clients at once overlap, so that their samples add up to more than the time they took.
     if durations is not None and arm.get("elapsed_ns"):
         durations = replace(durations, rate_per_s=durations.n * 1e9 / arm["elapsed_ns"])
-    total = float(sample.ordered.sum())
     waited = arm.get("waited_ns")
+    total = 0.0 if waited is None else float(sample.ordered.sum())
     return Arm(
         name=arm["name"],
         durations=durations,
-        samples=sample.ordered if some and keep_samples else None,
+        samples=None if durations is None or not keep_samples else sample.ordered,
         warmup=len(arm["warmup_ns"]),
         signer=arm["signatures"]["signer"],
         transport=arm["signatures"]["transport"],
@@ -155,11 +156,15 @@ def _arm(arm: dict[str, Any], sample: Sample, *, keep_samples: bool) -> Arm:
 
 
 def _scenario(
-    scenario: dict[str, Any], samples: Sequence[Sample], *, keep_samples: bool
+    scenario: dict[str, Any],
+    samples: Sequence[Sample],
+    durations: Sequence[Distribution | None],
+    *,
+    keep_samples: bool,
 ) -> Scenario:
     arms = [
-        _arm(arm, sample, keep_samples=keep_samples)
-        for arm, sample in zip(scenario["arms"], samples, strict=True)
+        _arm(*of, keep_samples=keep_samples)
+        for of in zip(scenario["arms"], samples, durations, strict=True)
     ]
     # Only a valid scenario's figures may be compared with one another.
     usable = {sample.arm: sample for sample in samples} if scenario["status"] == "valid" else {}
@@ -194,10 +199,18 @@ def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
     scenarios = []
     at_hand: verdicts.Samples = {}
     not_valid: verdicts.Reasons = {}
-    for scenario in document["scenarios"]:
+    taken = [
+        [
+            Sample.of(arm, f"{scenario['name']}/{scenario['curve']}/{arm['name']}")
+            for arm in scenario["arms"]
+        ]
+        for scenario in document["scenarios"]
+    ]
+    described = iter(describe_all([sample.ordered for samples in taken for sample in samples]))
+    for scenario, samples in zip(document["scenarios"], taken, strict=True):
         name, curve = scenario["name"], scenario["curve"]
-        samples = [Sample.of(arm, f"{name}/{curve}/{arm['name']}") for arm in scenario["arms"]]
-        scenarios.append(_scenario(scenario, samples, keep_samples=keep_samples))
+        durations = list(itertools.islice(described, len(samples)))
+        scenarios.append(_scenario(scenario, samples, durations, keep_samples=keep_samples))
         if scenario["status"] == "valid":
             at_hand.update({(name, sample.arm, curve): sample for sample in samples})
             for gone in scenario["absent_arms"]:

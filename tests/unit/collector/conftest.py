@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from collector.cli import main
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,3 +31,22 @@ def collector() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def inside(
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs the same command line in this process, which takes a hundredth of the time."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        given = [str(argument) for argument in arguments]
+        try:
+            status: object = main(given)
+        except SystemExit as ended:
+            status = ended.code
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(given, int(str(status)), out, err)
+
+    yield run
+    gc.enable()

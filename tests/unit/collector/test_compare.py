@@ -224,30 +224,32 @@ def regression(tmp_path: Path) -> tuple[Path, Path]:
     return base, new.parent
 
 
-def test_the_exit_status(regression: tuple[Path, Path], collector: Collector) -> None:
+def test_the_exit_status(
+    regression: tuple[Path, Path], collector: Collector, inside: Collector
+) -> None:
     base, new = regression
     plain = collector("compare", base, new)
     assert (plain.returncode, plain.stderr) == (0, "")
     assert plain.stdout.startswith("16 arms compared on 1 host: 1 slower, 0 faster, 15 same")
-    assert collector("compare", base, new, "--fail-on", "regression").returncode == 1
-    assert collector("compare", base, base, "--fail-on", "regression").returncode == 0
+    assert inside("compare", base, new, "--fail-on", "regression").returncode == 1
+    assert inside("compare", base, base, "--fail-on", "regression").returncode == 0
     # Nobody knows what a document that was left out would have shown.
     (new / "half.json").write_text("{")
-    done = collector("compare", new, base, "--fail-on", "regression")
+    done = inside("compare", new, base, "--fail-on", "regression")
     assert done.returncode == 1
     assert "0 slower, 1 faster" in done.stdout
     assert "LEFT OUT" in done.stdout
 
 
 def test_files_agree_with_what_is_printed(
-    regression: tuple[Path, Path], tmp_path: Path, collector: Collector
+    regression: tuple[Path, Path], tmp_path: Path, inside: Collector
 ) -> None:
     base, new = regression
     (new / "vm-1.json").write_text(
         (new / "vm-1.json").read_text().replace("6.8.0-1015-gcp", "<b>|*6.9*\\u001b[31m")
     )
     out = tmp_path / "out"
-    done = collector("compare", base, new, "--output", out)
+    done = inside("compare", base, new, "--output", out)
     assert done.stdout.splitlines()[-2:] == [str(out / "compare.md"), str(out / "compare.json")]
     assert max(map(len, done.stdout.splitlines()[:-2])) <= 100
     whole = json.loads((out / "compare.json").read_text())
@@ -283,16 +285,16 @@ def test_wrong_usage_is_one_sentence(
     says: str,
     regression: tuple[Path, Path],
     tmp_path: Path,
-    collector: Collector,
+    inside: Collector,
 ) -> None:
     made.write(tmp_path / "other", document("vm-2", "a"))
-    done = collector("compare", *(one.format(tmp=tmp_path) for one in arguments))
+    done = inside("compare", *(one.format(tmp=tmp_path) for one in arguments))
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_large_fleet_lists_what_changed(tmp_path: Path, collector: Collector) -> None:
+def test_a_large_fleet_lists_what_changed(tmp_path: Path, inside: Collector) -> None:
     rng = random.Random(1)
     for side in ("base", "new"):
         for n in range(13):
@@ -303,7 +305,7 @@ def test_a_large_fleet_lists_what_changed(tmp_path: Path, collector: Collector) 
             scenarios = [made.scenario("raw-signing", "p256", arms)]
             one = made.document(f"vm-{n}", side, curves=()) | {"scenarios": scenarios}
             made.write(tmp_path / side, one)
-    done = collector("compare", tmp_path / "base", tmp_path / "new")
+    done = inside("compare", tmp_path / "base", tmp_path / "new")
     assert "26 arms compared on 13 hosts: 1 slower" in done.stdout
     assert "compare.json has them all" in done.stdout
     assert "vm-4 " in done.stdout

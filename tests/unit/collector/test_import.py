@@ -473,14 +473,14 @@ def test_import_through_the_command_line(tmp_path: Path, collector: Collector) -
     assert collector("validate", path).stdout == f"{path}: valid\n"
 
 
-def test_imported_figures_stand_apart_in_the_report(tmp_path: Path, collector: Collector) -> None:
+def test_imported_figures_stand_apart_in_the_report(tmp_path: Path, inside: Collector) -> None:
     results = tmp_path / "results"
     made.write(results, made.document("vm-1", curves=("p256",)))
     out = {name: tmp_path / name for name in ("without", "with")}
-    assert collector("report", results, "--output", out["without"]).returncode == 0
+    assert inside("report", results, "--output", out["without"]).returncode == 0
     imports = [GO, WOLF, DOTNET]
-    collector("import", *imports, "--output", tmp_path / "more", "--device", "A <b>lab</b>")
-    done = collector("report", results, tmp_path / "more", "--output", out["with"])
+    inside("import", *imports, "--output", tmp_path / "more", "--device", "A <b>lab</b>")
+    done = inside("report", results, tmp_path / "more", "--output", out["with"])
     assert (done.returncode, done.stderr) == (0, "")
     for name in ("results.csv", "results.ndjson", "metrics.prom"):
         assert (out["with"] / name).read_bytes() == (out["without"] / name).read_bytes()
@@ -499,9 +499,9 @@ def test_imported_figures_stand_apart_in_the_report(tmp_path: Path, collector: C
     ] == []
 
 
-def test_the_same_file_imported_twice_counts_once(tmp_path: Path, collector: Collector) -> None:
+def test_the_same_file_imported_twice_counts_once(tmp_path: Path, inside: Collector) -> None:
     for folder in ("a", "b"):
-        collector("import", WOLF, "--output", tmp_path / "more" / folder)
-    done = collector("report", tmp_path / "more", "--output", tmp_path / "r")
+        inside("import", WOLF, "--output", tmp_path / "more" / folder)
+    done = inside("report", tmp_path / "more", "--output", tmp_path / "r")
     assert done.returncode == 1
     assert "the same imported file as" in " ".join(done.stdout.split())

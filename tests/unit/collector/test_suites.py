@@ -239,7 +239,7 @@ def test_message_sizes_with_benchmarkdotnets_figures_and_the_published_ones() ->
     assert [title for title, _ in found.plots] == ["Signing a message", "Verifying a message"]
 
 
-def test_all_of_it_in_every_form_of_the_report(tmp_path: Path, collector: Collector) -> None:
+def test_all_of_it_in_every_form_of_the_report(tmp_path: Path, inside: Collector) -> None:
     document = whole()
     for one in document["scenarios"]:
         if one["name"] == "device-quote":
@@ -249,7 +249,7 @@ def test_all_of_it_in_every_form_of_the_report(tmp_path: Path, collector: Collec
             one["operation"]["title"] = "RNG <b>|*\x1b[31m"
     made.write(tmp_path / "results", document)
     out = tmp_path / "report"
-    done = collector("report", tmp_path / "results", "--output", out)
+    done = inside("report", tmp_path / "results", "--output", out)
     assert (done.returncode, done.stderr) == (0, "")
     page = Page(out / "index.html")
     names = [tag for tag, _ in page.tags]
