@@ -95,10 +95,8 @@ def test_a_report_is_written_and_summed_up(two: Path, tmp_path: Path, collector:
     assert "published" in done.stdout
 
 
-def test_medians_are_those_of_the_documents(
-    two: Path, tmp_path: Path, collector: Collector
-) -> None:
-    collector("report", two, "--output", tmp_path / "report")
+def test_medians_are_those_of_the_documents(two: Path, tmp_path: Path, inside: Collector) -> None:
+    inside("report", two, "--output", tmp_path / "report")
     with (tmp_path / "report" / "results.csv").open(newline="") as file:
         rows = [row | {"metadata": json.loads(row["metadata"])} for row in csv.DictReader(file)]
     lines = (tmp_path / "report" / "results.ndjson").read_text().splitlines()
@@ -146,9 +144,9 @@ def test_medians_are_those_of_the_documents(
 
 
 def test_the_page_is_whole_and_needs_nothing_else(
-    two: Path, tmp_path: Path, collector: Collector
+    two: Path, tmp_path: Path, inside: Collector
 ) -> None:
-    collector("report", two, "--output", tmp_path / "report")
+    inside("report", two, "--output", tmp_path / "report")
     page = Page(tmp_path / "report" / "index.html")
     names = [tag for tag, _ in page.tags]
     assert "script" not in names
@@ -174,9 +172,9 @@ def test_the_page_is_whole_and_needs_nothing_else(
 
 
 def test_software_tpms_are_marked_and_published_figures_too(
-    two: Path, tmp_path: Path, collector: Collector
+    two: Path, tmp_path: Path, inside: Collector
 ) -> None:
-    collector("report", two, "--output", tmp_path / "report")
+    inside("report", two, "--output", tmp_path / "report")
     page = Page(tmp_path / "report" / "index.html")
     heads = [cell for row in page.rows if row[:2] == ["Scenario", "Key or load"] for cell in row]
     assert {"local-1software TPMP-256", "local-1software TPMP-384", "vm-1P-256"} <= set(heads)
@@ -191,26 +189,24 @@ def test_software_tpms_are_marked_and_published_figures_too(
     )
 
 
-def test_the_order_of_inputs_does_not_matter(
-    two: Path, tmp_path: Path, collector: Collector
-) -> None:
+def test_the_order_of_inputs_does_not_matter(two: Path, tmp_path: Path, inside: Collector) -> None:
     broken = two / "zz.json"
     broken.write_text("{")
     paths = sorted(two.iterdir())
     for folder, inputs in (("a", paths), ("b", paths[::-1]), ("c", [two, paths[1]])):
-        collector("report", *inputs, "--output", tmp_path / folder)
+        inside("report", *inputs, "--output", tmp_path / folder)
     for name in FILES:
         first = (tmp_path / "a" / name).read_bytes()
         assert (tmp_path / "b" / name).read_bytes() == first
         assert (tmp_path / "c" / name).read_bytes() == first
 
 
-def test_hostile_text_is_shown_and_obeyed_nowhere(tmp_path: Path, collector: Collector) -> None:
+def test_hostile_text_is_shown_and_obeyed_nowhere(tmp_path: Path, inside: Collector) -> None:
     made.write(tmp_path / "results", hostile())
     failures = tmp_path / "failures.json"
     failures.write_text(json.dumps([{"host": "=cmd", "stage": HOSTILE, "reason": HOSTILE}]))
     out = tmp_path / "report"
-    done = collector("report", tmp_path / "results", "--output", out, "--failures", failures)
+    done = inside("report", tmp_path / "results", "--output", out, "--failures", failures)
     assert done.returncode == 1
     page = Page(out / "index.html")
     assert "script" not in [tag for tag, _ in page.tags]
@@ -238,8 +234,8 @@ def test_hostile_text_is_shown_and_obeyed_nowhere(tmp_path: Path, collector: Col
         assert line.startswith("# ") or sample.fullmatch(line), line
 
 
-def test_metrics_agree_with_the_documents(two: Path, tmp_path: Path, collector: Collector) -> None:
-    collector("report", two, "--output", tmp_path / "report")
+def test_metrics_agree_with_the_documents(two: Path, tmp_path: Path, inside: Collector) -> None:
+    inside("report", two, "--output", tmp_path / "report")
     text = (tmp_path / "report" / "metrics.prom").read_text()
     assert text.endswith("# EOF\n")
     types = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
@@ -257,7 +253,7 @@ def test_metrics_agree_with_the_documents(two: Path, tmp_path: Path, collector: 
 
 
 def test_broken_and_failed_are_named_and_the_report_still_written(
-    two: Path, tmp_path: Path, collector: Collector
+    two: Path, tmp_path: Path, inside: Collector
 ) -> None:
     bad = made.document("vm-9")
     bad["scenarios"][1]["arms"][0]["samples_ns"][4] = -5
@@ -269,7 +265,7 @@ def test_broken_and_failed_are_named_and_the_report_still_written(
         json.dumps([{"host": "vm-7", "stage": "measure", "reason": "the TPM stopped answering"}])
     )
     out = tmp_path / "report"
-    done = collector("report", two, "--output", out, "--failures", failures)
+    done = inside("report", two, "--output", out, "--failures", failures)
     assert done.returncode == 1
     assert done.stderr == ""
     for name in ("index.html", "report.md", "report.txt"):
@@ -287,9 +283,7 @@ def test_broken_and_failed_are_named_and_the_report_still_written(
     assert hosts == {"vm-1", "local-1"}
 
 
-def test_invalid_scenarios_are_shown_and_enter_no_figure(
-    tmp_path: Path, collector: Collector
-) -> None:
+def test_invalid_scenarios_are_shown_and_enter_no_figure(tmp_path: Path, inside: Collector) -> None:
     for host, factor in (("vm-1", 1), ("vm-2", 1), ("vm-3", 100)):
         document = made.document(host, curves=("p256",))
         if factor != 1:
@@ -299,7 +293,7 @@ def test_invalid_scenarios_are_shown_and_enter_no_figure(
                 arm["samples_ns"] = [value * factor for value in arm["samples_ns"]]
         made.write(tmp_path / "results", document)
     out = tmp_path / "report"
-    assert collector("report", tmp_path / "results", "--output", out).returncode == 0
+    assert inside("report", tmp_path / "results", "--output", out).returncode == 0
     page = Page(out / "index.html")
     fleet = [row for row in page.rows if row[0] == "New connection per request" and len(row) == 11]
     assert [row[4] for row in fleet] == ["2", "2", "2"]
@@ -321,7 +315,7 @@ def test_invalid_scenarios_are_shown_and_enter_no_figure(
 
 
 def test_unknown_scenarios_and_arms_are_shown_under_their_own_names(
-    tmp_path: Path, collector: Collector
+    tmp_path: Path, inside: Collector
 ) -> None:
     document = made.document(curves=("p256",))
     document["scenarios"].append(
@@ -332,7 +326,7 @@ def test_unknown_scenarios_and_arms_are_shown_under_their_own_names(
     document["scenarios"][0]["arms"].append(made.arm("hsm", [3_000_000, 3_100_000]))
     made.write(tmp_path / "results", document)
     out = tmp_path / "report"
-    assert collector("report", tmp_path / "results", "--output", out).returncode == 0
+    assert inside("report", tmp_path / "results", "--output", out).returncode == 0
     page = Page(out / "index.html")
     assert any(row[:2] == ["device-rng", "bytes-32"] and "0.505" in row for row in page.rows)
     assert any(row[0] == "hsm" and "3.05" in row for row in page.rows)
@@ -340,7 +334,7 @@ def test_unknown_scenarios_and_arms_are_shown_under_their_own_names(
     assert "bytes-32" in (out / "report.md").read_text()
 
 
-def test_a_large_fleet_is_shown_by_kind(tmp_path: Path, collector: Collector) -> None:
+def test_a_large_fleet_is_shown_by_kind(tmp_path: Path, inside: Collector) -> None:
     for index in range(14):
         made.write(
             tmp_path / "results",
@@ -349,7 +343,7 @@ def test_a_large_fleet_is_shown_by_kind(tmp_path: Path, collector: Collector) ->
             ),
         )
     out = tmp_path / "report"
-    done = collector("report", tmp_path / "results", "--output", out)
+    done = inside("report", tmp_path / "results", "--output", out)
     assert done.returncode == 0
     assert "14 hosts" in done.stdout
     page = Page(out / "index.html")
@@ -358,8 +352,8 @@ def test_a_large_fleet_is_shown_by_kind(tmp_path: Path, collector: Collector) ->
     assert "medians of all hosts" in "".join(page.text)
 
 
-def test_text_fits_a_terminal(two: Path, tmp_path: Path, collector: Collector) -> None:
-    done = collector("report", two, "--output", tmp_path / "r")
+def test_text_fits_a_terminal(two: Path, tmp_path: Path, inside: Collector) -> None:
+    done = inside("report", two, "--output", tmp_path / "r")
     for text in (done.stdout, (tmp_path / "r" / "report.txt").read_text()):
         long = [line for line in text.splitlines() if len(line) > 100 and str(tmp_path) not in line]
         assert long == []
@@ -379,38 +373,38 @@ def test_text_fits_a_terminal(two: Path, tmp_path: Path, collector: Collector) -
     ],
 )
 def test_wrong_usage_is_one_sentence(
-    arguments: list[str], says: str, two: Path, tmp_path: Path, collector: Collector
+    arguments: list[str], says: str, two: Path, tmp_path: Path, inside: Collector
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "odd.json").write_text('{"host": "a"}')
-    done = collector(*(argument.format(tmp=two.parent) for argument in arguments))
+    done = inside(*(argument.format(tmp=two.parent) for argument in arguments))
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
-def test_failures_alone_make_a_report(tmp_path: Path, collector: Collector) -> None:
+def test_failures_alone_make_a_report(tmp_path: Path, inside: Collector) -> None:
     (tmp_path / "results").mkdir()
     failures = tmp_path / "f.json"
     failures.write_text('[{"host": "vm-1", "stage": "install", "reason": "no Python"}]')
     out = tmp_path / "report"
-    done = collector("report", tmp_path / "results", "--output", out, "--failures", failures)
+    done = inside("report", tmp_path / "results", "--output", out, "--failures", failures)
     assert done.returncode == 1
     for name in ("index.html", "report.md", "report.txt"):
         assert "no Python" in (out / name).read_text()
 
 
-def test_validate_gives_a_line_for_each_file(tmp_path: Path, collector: Collector) -> None:
+def test_validate_gives_a_line_for_each_file(tmp_path: Path, inside: Collector) -> None:
     good = made.write(tmp_path, made.document("vm-1"))
     wrong: dict[str, Any] = made.document("vm-2")
     wrong["tpm"]["tcti"] = 5
     bad = made.write(tmp_path, wrong)
     gone = tmp_path / "gone.json"
-    done = collector("validate", good, bad, gone)
+    done = inside("validate", good, bad, gone)
     assert done.returncode == 1
     first, second, third = done.stdout.splitlines()
     assert first == f"{good}: valid"
     assert second.startswith(f"{bad}: broken: /tpm/tcti: ")
     assert third == f"{gone}: broken: (whole document): cannot be read: No such file or directory"
-    assert collector("validate", good).returncode == 0
+    assert inside("validate", good).returncode == 0
