@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +150,17 @@ class Swtpm:
 
         with tpm.esapi(self.tcti) as esys:
             return tpm.handles(esys)
+
+
+@contextlib.contextmanager
+def running(directory: Path, **options: Any) -> Iterator[Swtpm]:
+    """Run a software TPM (arguments of :class:`Swtpm`) for the time of the block."""
+    software = Swtpm(directory, **options)
+    try:
+        software.start()
+        yield software
+    finally:
+        software.stop()
 
 
 def _free_pair() -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.support.swtpm import Handles
+    from tests.support.swtpm import Handles, Swtpm
 
 pytestmark = [pytest.mark.swtpm, pytest.mark.timeout(900)]  # a busy machine may take long
 
@@ -60,9 +60,8 @@ class Killing:
 class Killings:
     """Many of them, on one TPM."""
 
-    def __init__(self, directory: Path) -> None:
-        self.tpm = software_tpm.Swtpm(directory / "tpm")
-        self.tpm.start()
+    def __init__(self, software: Swtpm, directory: Path) -> None:
+        self.tpm = software
         tpm.put_key(self.tpm.tcti, STRANGER)
         with tpm.esapi(self.tpm.tcti) as esys:
             tpm.make_key(esys, seed=b"a stranger's")
@@ -134,9 +133,9 @@ def _sleeping(seconds: float) -> Callable[[subprocess.Popen[str]], None]:
 
 @pytest.fixture(scope="module")
 def killings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killings]:
-    made = Killings(tmp_path_factory.mktemp("killings"))
-    yield made
-    made.tpm.stop()
+    directory = tmp_path_factory.mktemp("killings")
+    with software_tpm.running(directory / "tpm") as software:
+        yield Killings(software, directory)
 
 
 def test_there_were_at_least_30_and_they_did_harm(killings: Killings) -> None:
@@ -181,30 +180,25 @@ def test_no_process_outlives_the_agent(killings: Killings) -> None:
 
 @pytest.mark.parametrize("remedy", ["run", "evict", "run --handle"])
 def test_a_strangers_key_at_the_journals_handle_is_never_touched(
-    tmp_path: Path, remedy: str
+    swtpm: Swtpm, agent: Agent, remedy: str
 ) -> None:
-    software = software_tpm.Swtpm(tmp_path / "tpm")
-    software.start()
-    try:
-        agent = Agent(software.tcti, tmp_path)
-        handle = _killed_with_its_key_named(agent)
-        tpm.evict(software.tcti, handle)
-        tpm.flush_all(software.tcti)
-        name = tpm.put_key(software.tcti, handle, seed=b"a stranger's")
-        strangers = software.handles()
+    handle = _killed_with_its_key_named(agent)
+    tpm.evict(swtpm.tcti, handle)
+    tpm.flush_all(swtpm.tcti)
+    name = tpm.put_key(swtpm.tcti, handle, seed=b"a stranger's")
+    strangers = swtpm.handles()
+    assert strangers == (frozenset({(handle, name)}), frozenset())
 
-        if remedy == "evict":
-            done = agent("evict")
-        elif remedy == "run":
-            done = agent(*RUN)
-        else:
-            done = agent(*RUN, "--handle", f"{handle:#010x}")
-            assert f"{handle:#010x} is taken by a key that is not ours" in sentence(done)
-        assert done.returncode == (3 if remedy == "run --handle" else 0), done.stderr
-        assert software.handles() == strangers == (frozenset({(handle, name)}), frozenset())
-        assert agent.journal_files() == []
-    finally:
-        software.stop()
+    if remedy == "evict":
+        done = agent("evict")
+    elif remedy == "run":
+        done = agent(*RUN)
+    else:
+        done = agent(*RUN, "--handle", f"{handle:#010x}")
+        assert f"{handle:#010x} is taken by a key that is not ours" in sentence(done)
+    assert done.returncode == (3 if remedy == "run --handle" else 0), done.stderr
+    assert swtpm.handles() == strangers
+    assert agent.journal_files() == []
 
 
 def _killed_with_its_key_named(agent: Agent) -> int:

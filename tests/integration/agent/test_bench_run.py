@@ -34,9 +34,8 @@ TPM_ARMS = {"tpm-persistent", "tpm-transient", "floor"}
 class Whole:
     """A run of both curves at 50 connections, beside another program's objects."""
 
-    def __init__(self, directory: Path) -> None:
-        self.tpm = software_tpm.Swtpm(directory / "tpm")
-        self.tpm.start()
+    def __init__(self, software: Swtpm, directory: Path) -> None:
+        self.tpm = software
         tpm.put_key(self.tpm.tcti, 0x81000004)
         with tpm.esapi(self.tpm.tcti) as esys:
             tpm.make_key(esys, seed=b"a stranger's")
@@ -67,9 +66,9 @@ class Whole:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    run = Whole(tmp_path_factory.mktemp("whole"))
-    yield run
-    run.tpm.stop()
+    directory = tmp_path_factory.mktemp("whole")
+    with software_tpm.running(directory / "tpm") as software:
+        yield Whole(software, directory)
 
 
 pytestmark = pytest.mark.swtpm
