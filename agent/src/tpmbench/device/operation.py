@@ -77,7 +77,6 @@ class Operation:
         commands: TPM commands that it takes.
         algorithms: TPM_ALG_IDs that it takes.
         slow: key generation, which wolfTPM's bench gives fifteen times as long.
-        wolf: wolfTPM's bench has this row.
     """
 
     name: str
@@ -87,7 +86,6 @@ class Operation:
     commands: tuple[str, ...] = ()
     algorithms: tuple[int, ...] = field(default=())
     slow: bool = False
-    wolf: bool = True
 
 
 def expect(found: object, wanted: object, what: str) -> None:

@@ -88,94 +88,94 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "device-rng-largest", "RNG, largest request", "random numbers, as many as one answer has",
-        rng.random_bytes(None), ("TPM2_GetRandom",), wolf=False,
+        rng.random_bytes(None), ("TPM2_GetRandom",),
     ),
     Operation(
         "device-rsa-3072-keygen", "RSA 3072 key gen", "a new RSA-3072 key: create and load",
         creation.created("rsa3072", areas.DECRYPTING), ("TPM2_Create", "TPM2_Load"), (_RSA,),
-        slow=True, wolf=False,
+        slow=True,
     ),
     Operation(
         "device-rsa-2048-primary", "RSA 2048 primary, same", "an RSA-2048 primary, same template",
         creation.primary(*_RSA_KEY, varied=False), ("TPM2_CreatePrimary",), (_RSA,),
-        slow=True, wolf=False,
+        slow=True,
     ),
     Operation(
         "device-rsa-2048-primary-varied", "RSA 2048 primary, varied",
         "an RSA-2048 primary, another template each time",
         creation.primary(*_RSA_KEY, varied=True), ("TPM2_CreatePrimary",), (_RSA,),
-        slow=True, wolf=False,
+        slow=True,
     ),
     Operation(
         "device-ecc-p256-primary", "ECC 256 primary, same", "a P-256 primary, same template",
         creation.primary(ecc.algorithm(_P256), areas.SIGNING, varied=False),
-        ("TPM2_CreatePrimary",), (_ECC, _ECDSA), wolf=False,
+        ("TPM2_CreatePrimary",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-ecc-p256-primary-varied", "ECC 256 primary, varied",
         "a P-256 primary, another template each time",
         creation.primary(ecc.algorithm(_P256), areas.SIGNING, varied=True),
-        ("TPM2_CreatePrimary",), (_ECC, _ECDSA), wolf=False,
+        ("TPM2_CreatePrimary",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-ecdh-p256-private", "ECDH 256 private", "ECDH on P-256 with a key of the TPM",
-        ecc.agreeing_private(_P256), ("TPM2_ECDH_ZGen",), (_ECC,), wolf=False,
+        ecc.agreeing_private(_P256), ("TPM2_ECDH_ZGen",), (_ECC,),
     ),
     Operation(
         "device-ecc-p384-keygen", "ECC 384 key gen", "a new P-384 key: create and load",
         creation.created(ecc.algorithm(_P384), areas.SIGNING), ("TPM2_Create", "TPM2_Load"),
-        (_ECC, _ECDSA), wolf=False,
+        (_ECC, _ECDSA),
     ),
     Operation(
         "device-ecdsa-p384-sign", "ECDSA 384 sign", "ECDSA on P-384, a digest of 48 bytes",
-        ecc.signing(_P384), ("TPM2_Sign",), (_ECC, _ECDSA), wolf=False,
+        ecc.signing(_P384), ("TPM2_Sign",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-ecdsa-p384-verify", "ECDSA 384 verify", "verification of the same in the TPM",
-        ecc.verifying(_P384), ("TPM2_VerifySignature",), (_ECC, _ECDSA), wolf=False,
+        ecc.verifying(_P384), ("TPM2_VerifySignature",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-ecdh-p384-agree", "ECDHE 384 agree", "ECDH on P-384 with an ephemeral key",
-        ecc.agreeing(_P384), ("TPM2_ECDH_KeyGen", "TPM2_LoadExternal"), (_ECC,), wolf=False,
+        ecc.agreeing(_P384), ("TPM2_ECDH_KeyGen", "TPM2_LoadExternal"), (_ECC,),
     ),
     Operation(
         "device-hmac-sha256", "HMAC-SHA256", "HMAC-SHA-256 of 1024 bytes",
-        symmetric.hmac_sha256, ("TPM2_HMAC",), (_HMAC,), wolf=False,
+        symmetric.hmac_sha256, ("TPM2_HMAC",), (_HMAC,),
     ),
     Operation(
         "device-quote", "Quote", "a quote of PCRs 0 to 7, P-256",
-        attest.quote, ("TPM2_Quote",), (_ECC, _ECDSA), wolf=False,
+        attest.quote, ("TPM2_Quote",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-certify", "Certify", "a certificate of a loaded key, P-256",
-        attest.certify, ("TPM2_Certify",), (_ECC, _ECDSA), wolf=False,
+        attest.certify, ("TPM2_Certify",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-pcr-read", "PCR read", "PCRs 0 to 7 read",
-        attest.pcr_read, ("TPM2_PCR_Read",), wolf=False,
+        attest.pcr_read, ("TPM2_PCR_Read",),
     ),
     Operation(
         "device-pcr-extend", "PCR extend", "a resettable PCR extended, and reset at the end",
-        attest.pcr_extend, ("TPM2_PCR_Extend", "TPM2_PCR_Reset"), wolf=False,
+        attest.pcr_extend, ("TPM2_PCR_Extend", "TPM2_PCR_Reset"),
     ),
     Operation(
         "device-nv-write", "NV write", "32 bytes written to an NV index",
-        nv.storage(write=True), ("TPM2_NV_DefineSpace", "TPM2_NV_Write"), wolf=False,
+        nv.storage(write=True), ("TPM2_NV_DefineSpace", "TPM2_NV_Write"),
     ),
     Operation(
         "device-nv-read", "NV read", "32 bytes read from an NV index",
-        nv.storage(write=False), ("TPM2_NV_DefineSpace", "TPM2_NV_Read"), wolf=False,
+        nv.storage(write=False), ("TPM2_NV_DefineSpace", "TPM2_NV_Read"),
     ),
     Operation(
         "device-object-load", "Object load", "a P-256 key loaded",
-        creation.loading, ("TPM2_Create", "TPM2_Load"), (_ECC, _ECDSA), wolf=False,
+        creation.loading, ("TPM2_Create", "TPM2_Load"), (_ECC, _ECDSA),
     ),
     Operation(
         "device-context-save", "Context save", "a loaded key saved, as a resource manager does",
-        creation.saving, ("TPM2_ContextSave",), (_ECC, _ECDSA), wolf=False,
+        creation.saving, ("TPM2_ContextSave",), (_ECC, _ECDSA),
     ),
     Operation(
         "device-context-load", "Context load", "the same brought back",
-        creation.restoring, ("TPM2_ContextSave", "TPM2_ContextLoad"), (_ECC, _ECDSA), wolf=False,
+        creation.restoring, ("TPM2_ContextSave", "TPM2_ContextLoad"), (_ECC, _ECDSA),
     ),
 )  # fmt: skip

@@ -297,35 +297,33 @@ def decapsulating(kind: Kind) -> Prepare:
     return prepare
 
 
-# Suffix of name and title, what prepares it, the commands, and whether wolfTPM's bench has it.
+# Suffix of name and title, what prepares it, and the commands.
 _SIGNATURE_ROWS = (
     ("keygen", "key gen", "a new key, another template each time", generating,
-     ("TPM2_CreatePrimary",), True),
+     ("TPM2_CreatePrimary",)),
     ("sign", "sign", "a message of 32 bytes signed: start, complete", signing,
-     ("TPM2_SignSequenceStart", "TPM2_SignSequenceComplete"), True),
+     ("TPM2_SignSequenceStart", "TPM2_SignSequenceComplete")),
     ("verify", "verify", "the same verified: start, update, complete", verifying,
      ("TPM2_VerifySequenceStart", "TPM2_SequenceUpdate", "TPM2_VerifySequenceComplete",
-      "TPM2_SignSequenceStart", "TPM2_SignSequenceComplete"), True),
+      "TPM2_SignSequenceStart", "TPM2_SignSequenceComplete")),
     ("sign-digest", "sign digest", "a digest or message representative signed",
-     signing_digests, ("TPM2_SignDigest",), False),
+     signing_digests, ("TPM2_SignDigest",)),
     ("verify-digest", "verify digest", "the same verified", verifying_digests,
-     ("TPM2_VerifyDigestSignature", "TPM2_SignDigest"), False),
+     ("TPM2_VerifyDigestSignature", "TPM2_SignDigest")),
 )  # fmt: skip
 _KEM_ROWS = (
     ("keygen", "key gen", "a new key, another template each time", generating,
-     ("TPM2_CreatePrimary",), True),
+     ("TPM2_CreatePrimary",)),
     ("encapsulate", "encapsulate", "a shared secret for the key", encapsulating,
-     ("TPM2_Encapsulate", "TPM2_Decapsulate"), True),
+     ("TPM2_Encapsulate", "TPM2_Decapsulate")),
     ("decapsulate", "decapsulate", "the shared secret taken out again", decapsulating,
-     ("TPM2_Decapsulate",), True),
+     ("TPM2_Decapsulate",)),
 )  # fmt: skip
 
 
 def _rows() -> Iterator[Operation]:
     for kind in KINDS:
-        for suffix, title, question, make, names, wolf in (
-            _SIGNATURE_ROWS if kind.signs else _KEM_ROWS
-        ):
+        for suffix, title, question, make, names in _SIGNATURE_ROWS if kind.signs else _KEM_ROWS:
             yield Operation(
                 f"device-{kind.name.lower()}-{suffix}",
                 f"{kind.name} {title}",
@@ -334,7 +332,6 @@ def _rows() -> Iterator[Operation]:
                 names,
                 (kind.algorithm,),
                 slow=suffix == "keygen",
-                wolf=wolf,
             )
 
 
