@@ -228,8 +228,7 @@ class Machine:
                 )
         if len(os.fsencode(self.socket)) > LONGEST_SOCKET:
             self.module.fail_json(
-                msg=f"{self.socket} is too long for a UNIX socket; "
-                "choose a shorter vm_host_dir."
+                msg=f"{self.socket} is too long for a UNIX socket; choose a shorter vm_host_dir."
             )
         if taken(self.port):
             self.module.fail_json(
