@@ -49,7 +49,7 @@ def image() -> Path:
     return Path(said["directory"])
 
 
-def _module(name: str, **arguments: Any) -> dict[str, Any]:
+def _module(name: str, /, **arguments: Any) -> dict[str, Any]:
     """Run a module of the role by itself, as Ansible would."""
     done = subprocess.run(
         [sys.executable, str(ROLE / "library" / f"{name}.py")],

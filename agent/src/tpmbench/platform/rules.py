@@ -146,6 +146,9 @@ _ALL_BUT_PARAVISOR = "hypervisor discrete firmware software"
 TPM_RULES: tuple[Rule[TpmLocation], ...] = (
     # An emulator's socket leads past everything else on the machine.
     _tpm("transport", (sources.TCTI, SOFTWARE_TCTI), allows="software", decisive=True),
+    # QEMU's name where it emulates the processor too: then the chip's interface is as unreal.
+    _tpm("transport", (sources.CPUID_HYPERVISOR, "^TCG"), _LIBTPMS, allows="software",
+         decisive=True),
     _tpm("transport", (sources.TPM_DRIVER, "^tpm-svsm$"), allows="paravisor"),
     _tpm("transport", (sources.TPM_DRIVER, "ftpm"), allows="firmware"),
     _tpm("transport", (sources.TPM_DRIVER, "^tpm_ibmvtpm$"), allows="hypervisor"),

@@ -244,6 +244,11 @@ def told(*observations: tuple[str, str]):
 
 
 KVM = ("CPUID 0x40000000", "KVMKVMKVM")
+BEHIND_QEMU = (
+    ("CPUID 0x1 ECX bit 31", "1"),
+    ("kernel driver of the TPM", "tpm_tis"),
+    ("TPM_PT_MANUFACTURER", "IBM"),
+)
 LOG = "kernel log: Memory Encryption Features active"
 ISOLATION_LINE = "Hyper-V: Isolation Config: Group A 0x1, Group B "
 
@@ -295,6 +300,8 @@ def test_systemd_that_could_read_the_register_counts():
         ([("TCTI", "libtss2-tcti-mssim.so.0:port=1")], "software"),
         ([("TCTI", "libtpms:/tmp/state")], "software"),
         ([("TCTI", "device:/dev/tpmrm0")], "unknown"),
+        ([*BEHIND_QEMU, KVM], "hypervisor"),
+        ([*BEHIND_QEMU, ("CPUID 0x40000000", "TCGTCGTCGTCG")], "software"),
         ([("kernel driver of the TPM", "tpm_ibmvtpm")], "hypervisor"),
         ([("kernel driver of the TPM", "virtual device without a driver")], "software"),
         ([("kernel driver of the TPM", "tpm_tis_spi")], "unknown"),

@@ -1,0 +1,119 @@
+"""A device on which putting an object in and taking it out costs more than signing, as on clouds.
+
+The times are made up; what is proved is that the harness would see the effect, and that the
+result is marked as a simulation everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.vm import TREE, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(__file__).resolve().parents[1] / "support" / "slow_tpm.c"
+
+# In microseconds by command code. A signature takes 20 ms, so that what the emulated processor adds
+# and a busy machine varies is small beside it; nine times as much goes to Load, Save and Flush.
+SLOWED = {"15d": 20_000, "161": 85_000, "162": 85_000, "165": 10_000}
+ABOUT_TEN = (5, 20)
+ABOUT_ONE = (0.5, 1.5)
+
+
+@pytest.fixture(scope="module")
+def slow_swtpm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed here; it compiles the slowed device")
+    directory = tmp_path_factory.mktemp("slow")
+    library, program = directory / "slow_tpm.so", directory / "slow-swtpm"
+    subprocess.run(
+        ["gcc", "-Wall", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"],
+        check=True,
+    )
+    slowed = ",".join(f"{code}={pause}" for code, pause in SLOWED.items())
+    program.write_text(
+        f"#!/bin/sh\nexec env LD_PRELOAD='{library}' SLOW_TPM='{slowed}' swtpm \"$@\"\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def measured(short_dir: Path, slow_swtpm: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The result document and the text from a machine whose TPM is slowed."""
+    machine = Machine(short_dir / "slow", swtpm=str(slow_swtpm))
+    try:
+        machine.start()
+        done = machine.agent(
+            "run", "--curve", "p256", "--scenario", "raw-signing", "--scenario", "loaded-transport",
+            "--signatures", "5", "--block", "5", "--warmup", "1", "--deadline", "60",
+            "--metadata", "never", "--simulated-device", "--state-dir", "/tmp/state",
+            "--output", "/tmp/result.json",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        yield json.loads(machine.ssh("cat /tmp/result.json")), done.stdout
+    finally:
+        machine.remove()
+
+
+def _median(document: dict[str, Any], scenario: str, arm: str) -> float:
+    (found,) = [item for item in document["scenarios"] if item["name"] == scenario]
+    assert (found["status"], found["reason"]) == ("valid", None)
+    (samples,) = [item["samples_ns"] for item in found["arms"] if item["name"] == arm]
+    assert len(samples) == 5
+    return statistics.median(samples)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "arm", "against", "band"),
+    [
+        ("raw-signing", "tpm-transient", "tpm-persistent", ABOUT_TEN),
+        ("loaded-transport", "same-transport", "nothing-loaded", ABOUT_TEN),
+        ("loaded-transport", "other-transport", "nothing-loaded", ABOUT_ONE),
+    ],
+)
+def test_ratios(
+    measured: tuple[dict[str, Any], str],
+    scenario: str,
+    arm: str,
+    against: str,
+    band: tuple[float, float],
+) -> None:
+    document, _ = measured
+    ratio = _median(document, scenario, arm) / _median(document, scenario, against)
+    low, high = band
+    assert low < ratio < high
+
+
+def test_the_slowed_command_is_in_every_sample(measured: tuple[dict[str, Any], str]) -> None:
+    document, _ = measured
+    (raw,) = [item for item in document["scenarios"] if item["name"] == "raw-signing"]
+    for arm in raw["arms"]:
+        fastest = min(arm["samples_ns"])
+        slowed = SLOWED["15d"] * 1000 if arm["name"] != "software" else 0
+        assert fastest > slowed, arm["name"]
+
+
+def test_it_is_marked_as_a_simulation(measured: tuple[dict[str, Any], str], tmp_path: Path) -> None:
+    document, text = measured
+    assert document["tpm"]["simulated_device"] is True
+    assert "This is a simulated device: its times are not a TPM's." in text.splitlines()
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    subprocess.run(
+        [sys.executable, "-m", "collector", "report", tmp_path / "result.json",
+         "--output", tmp_path / "report"],
+        cwd=TREE,
+        check=True,
+    )  # fmt: skip
+    for name in ("index.html", "report.md", "report.txt"):
+        assert "slowed on purpose" in (tmp_path / "report" / name).read_text().lower(), name
