@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 # What the script itself calls, besides what it looks for.
 TOOLS = [
     *["bash", "cat", "cut", "dirname", "env", "flock", "grep", "id", "mkdir", "rm", "sha256sum"],
-    *["gcc", "pkg-config", "swtpm", "tpm2_getcap", "openssl", "shellcheck"],
+    *["gcc", "pkg-config", "swtpm", "tpm2_getcap", "openssl", "curl", "shellcheck"],
     *["chromium", "chromedriver"],
 ]
 
