@@ -20,6 +20,7 @@ from ansible.utils.display import Display
 # Leaves the process id for whoever looks, then becomes the command.
 WRAPPER = 'echo $$ >"$1/pid" && exec 2>"$1/progress" && shift && exec "$@"'
 LAST_WORDS = 20  # lines of standard error that are returned
+UNKNOWN = "could not find job"  # what async_status says of a job that the host has no file of
 STARTING = 30  # seconds after which a job that has left no process id counts as dead
 
 display = Display()
@@ -89,8 +90,10 @@ class ActionModule(ActionBase):
             name = str(json.loads(note.read_text())["job"])
         except (OSError, ValueError, KeyError):
             return None
-        finished = self._status(name, "status").get("finished")
-        return name if finished or self._running() else None
+        status = self._status(name, "status")
+        if status.get("msg") == UNKNOWN:  # which the module calls finished, too
+            return None
+        return name if status.get("finished") or self._running() else None
 
     def _result(self, name: str) -> dict[str, Any]:
         """What Ansible's job wrapper wrote down, which it does shortly after the process ended."""
