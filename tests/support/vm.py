@@ -76,12 +76,14 @@ class Machine:
     """One virtual machine.
 
     Args:
-        directory: private, with a short path; holds its TPM state and logs.
+        directory: private, with a short path; holds its TPM state and logs. Its last part is the
+            machine's name.
         swtpm: the software TPM program, by name or path.
     """
 
     def __init__(self, directory: Path, swtpm: str = "swtpm") -> None:
         self.directory = directory
+        self.name = directory.name
         self.log = directory / "swtpm.log"
         self._swtpm = swtpm
         self._image = image()
@@ -91,7 +93,7 @@ class Machine:
         said = _module(
             "vm_machine",
             state=state,
-            name="guest",
+            name=self.name,
             directory=str(self.directory),
             image=str(self._image),
             port=self._port,
@@ -100,6 +102,20 @@ class Machine:
         )
         pids: list[int] = said["pids"]
         return pids
+
+    def play(self, playbook: Path) -> subprocess.CompletedProcess[str]:
+        """Run a playbook on it as the host of the inventory vm that has its name."""
+        place = {"vm_fleet_dir": str(self.directory.parent), "vm_first_port": self._port}
+        return subprocess.run(
+            [Path(sys.executable).with_name("ansible-playbook"), "--inventory=inventory/vm",
+             "--limit", self.name, "--extra-vars", json.dumps(place), playbook],
+            cwd=TREE,
+            env={**os.environ, "ANSIBLE_CONFIG": str(TREE / "ansible.cfg")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Boot it, with the TPM state of the last time, and put the agent there."""
@@ -145,14 +161,16 @@ class Machine:
             "ssh", "-F", str(self.directory / "ssh_config"), "-l", user,
             "-o", "LogLevel=ERROR", "-o", "ServerAliveInterval=15",
             "-o", "ControlMaster=auto", "-o", "ControlPersist=yes",
-            "-o", f"ControlPath={self.directory}/{user}.ssh", "guest",
+            "-o", f"ControlPath={self.directory}/{user}.ssh", self.name,
         ]  # fmt: skip
 
     def _close_connection(self) -> None:
         for user in ("bench", "outsider"):
             if (self.directory / f"{user}.ssh").exists():
                 subprocess.run(
-                    [*self._ssh(user)[:-1], "-O", "exit", "guest"], capture_output=True, check=False
+                    [*self._ssh(user)[:-1], "-O", "exit", self.name],
+                    capture_output=True,
+                    check=False,
                 )
 
     def begin(self, command: str, user: str = "bench") -> subprocess.Popen[str]:

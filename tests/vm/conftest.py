@@ -43,9 +43,11 @@ def short_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def vm(short_dir: Path) -> Iterator[virtual.Machine]:
-    """The machine."""
-    machine = virtual.Machine(short_dir / "vm")
+    """The machine, started by the role on the project's own inventory."""
+    machine = virtual.Machine(short_dir / "vm-a")
     try:
+        played = machine.play(_HERE / "role.yml")
+        assert played.returncode == 0, played.stdout + played.stderr
         machine.start()
         yield machine
     finally:
