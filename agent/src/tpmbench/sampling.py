@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,16 +64,16 @@ class Arm(Protocol):
         """Do it ``count`` times and return the samples; may end early only by an exception."""
 
 
-class OneByOne:
+class OneByOne(ABC):
     """An arm that does one thing after the other; the subclass says what."""
 
+    @abstractmethod
     def sample(self) -> int:
         """Do it once and return how long it took, in nanoseconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resubmissions(self) -> int:
         """Return how often the TPM has asked for a command again so far."""
-        raise NotImplementedError
 
     def block(self, count: int, stop: Stop) -> Series:
         """Take samples one after the other.
