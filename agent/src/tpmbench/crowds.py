@@ -60,7 +60,10 @@ class CrowdArm(ConnectionArm):
         tickets = iter(range(count))
         taken = Series()
         failures: list[BaseException] = []
-        together = threading.Barrier(self._clients + 1)
+        started: list[int] = []
+        together = threading.Barrier(
+            self._clients, action=lambda: started.append(time.perf_counter_ns())
+        )
 
         def work() -> None:
             together.wait()
@@ -74,15 +77,13 @@ class CrowdArm(ConnectionArm):
                 failures.append(error)
 
         threads = [threading.Thread(target=work) for _ in range(self._clients)]
-        for thread in threads:
-            thread.start()
         waited = self.transport.waited if self.transport else 0.0
         again = self.resubmissions()
-        together.wait()
-        started = time.perf_counter_ns()
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
-        self._elapsed_ns += time.perf_counter_ns() - started
+        self._elapsed_ns += time.perf_counter_ns() - started[0]
         if failures:
             raise failures[0]
         if self.transport:
