@@ -217,8 +217,8 @@ def _commands(
     with contextlib.ExitStack() as stack:
         stack.enter_context(arm.ready())
         channel = stack.enter_context(counted(arm.transport))
-        arm.begin()
         before = counter.settled() if counter else 0
+        arm.begin()
         arm.block(samples, watch.stop)
         behind = counter.settled() - before if counter else None
         return channel.commands.copy(), behind

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).resolve().parents[3] / "schema" / "result.schema.json"
 TCTI = "tabrmd:bus_type=session"
 SIGNATURES = 5
+CONNECTIONS = 2
+MADE = {"handshake-new": CONNECTIONS, "connection-reused": 1}
 START_SECONDS = 30
 
 
@@ -124,8 +126,9 @@ class Measured:
             agent = Agent(TCTI, directory)
             self.done = agent(
                 "run", "--curve", "p256", "--scenario", "raw-signing", "--scenario",
-                "loaded-transport", "--scenario", "handshake-new", "--signatures", str(SIGNATURES),
-                "--connections", "2", "--warmup", "1", "--metadata", "never",
+                "loaded-transport", "--scenario", "handshake-new", "--scenario",
+                "connection-reused", "--signatures", str(SIGNATURES),
+                "--connections", str(CONNECTIONS), "--warmup", "1", "--metadata", "never",
                 "--command-counter", f"grep -c SWTPM_IO_Read {directory}/tpm/swtpm.log",
                 "--output", str(agent.output),
                 env={**os.environ, **bus.environment, "PYTHONPATH": str(SOURCE)},
@@ -171,6 +174,7 @@ def test_it_is_recognised_as_a_resource_manager(measured: Measured) -> None:
         ("raw-signing", "floor", 1),
         ("raw-signing", "tpm-transient", 4),
         ("handshake-new", "tpm-persistent", 1),
+        ("connection-reused", "tpm-persistent", 1),
         # Unlike the kernel's, it leaves alone what the command does not name.
         ("loaded-transport", "nothing-loaded", 1),
         ("loaded-transport", "same-transport", 1),
@@ -185,7 +189,7 @@ def test_commands_per_signature(
 ) -> None:
     found = measured.arms(scenario)[arm]
     signatures = found["signatures"]["transport"]
-    assert signatures == (2 if scenario == "handshake-new" else SIGNATURES)
+    assert signatures == MADE.get(scenario, SIGNATURES)
     assert found["tpm_commands"] == signatures
     assert found["tpm_commands_behind_manager"] == per_signature * signatures
 
