@@ -45,11 +45,11 @@ def cache() -> Path:
 def image() -> Path:
     """Build the image, or find it."""
     packages = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())["_vm_host_packages"]
-    said = _module("vm_image", cache=str(cache()), files=str(ROLE / "files"), packages=packages)
+    said = module("vm_image", cache=str(cache()), files=str(ROLE / "files"), packages=packages)
     return Path(said["directory"])
 
 
-def _module(name: str, /, **arguments: Any) -> dict[str, Any]:
+def module(name: str, /, **arguments: Any) -> dict[str, Any]:
     """Run a module of the role by itself, as Ansible would."""
     done = subprocess.run(
         [sys.executable, str(ROLE / "library" / f"{name}.py")],
@@ -72,6 +72,16 @@ def free_port() -> int:
         return port
 
 
+def processes(directory: Path) -> list[int]:
+    """Find the processes that name a machine's directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and os.fsencode(directory) in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
 class Machine:
     """One virtual machine.
 
@@ -90,7 +100,7 @@ class Machine:
         self._port = free_port()
 
     def _have(self, state: str) -> list[int]:
-        said = _module(
+        said = module(
             "vm_machine",
             state=state,
             name=self.name,
@@ -127,25 +137,17 @@ class Machine:
 
     def stop(self) -> None:
         """Take its power away."""
-        self._close_connection()
+        self.close_connections()
         assert self._have("stopped") == []
 
     def remove(self) -> None:
         """Take it away altogether."""
-        self._close_connection()
+        self.close_connections()
         self._have("absent")
 
     def processes(self) -> list[int]:
         """Find the processes that name its directory."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if (
-                    entry.name.isdigit()
-                    and str(self.directory).encode() in (entry / "cmdline").read_bytes()
-                ):
-                    found.append(int(entry.name))
-        return found
+        return processes(self.directory)
 
     def kill_tpm(self) -> None:
         """End the software TPM while the machine runs."""
@@ -164,7 +166,8 @@ class Machine:
             "-o", f"ControlPath={self.directory}/{user}.ssh", self.name,
         ]  # fmt: skip
 
-    def _close_connection(self) -> None:
+    def close_connections(self) -> None:
+        """End what keeps the way into the guest open between commands."""
         for user in ("bench", "outsider"):
             if (self.directory / f"{user}.ssh").exists():
                 subprocess.run(

@@ -116,6 +116,7 @@ class Machine:
             self.module.params["swtpm"],
             "socket",
             "--tpm2",
+            "--terminate",  # when QEMU is gone
             *("--tpmstate", f"dir={self.tpm}"),
             *("--ctrl", f"type=unixio,path={self.socket},mode=0600"),
             *("--log", f"file={self.log},level=20,truncate"),
@@ -194,18 +195,24 @@ class Machine:
         for directory in (self.directory, self.tpm):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.introduce()
-        self.console.unlink(missing_ok=True)
+        for left in (self.console, self.socket):  # of the last time
+            left.unlink(missing_ok=True)
         self.call(self.swtpm(), "swtpm")
         if not wait_until(self.socket.exists, 10):
             self.fail("swtpm does not listen")
         self.call(self.qemu(), "QEMU")
         begun = time.monotonic()
-        while not greets(self.port):
+        # QEMU holds a connection that comes before there is a network, so none is tried too early.
+        while not (self.says(b"sshd listens") and greets(self.port)):
             if not any("-daemonize" in words for words in self.find().values()):
                 self.fail("it ended while it was starting")
             if time.monotonic() - begun > self.module.params["wait"]:
                 self.fail(f"its sshd did not answer within {self.module.params['wait']} s")
             time.sleep(0.2)
+
+    def says(self, words: bytes) -> bool:
+        """Whether the guest has written this to its console."""
+        return self.console.exists() and words in self.console.read_bytes()
 
     def introduce(self) -> None:
         """Write down how ssh reaches the guest, and the host key that was made with its image."""
