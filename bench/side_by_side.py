@@ -111,7 +111,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, software_tpm(Path(name)) as tcti:
         directory = Path(name)
         make_peer_key(tcti)
-        with serving(directory, 60) as peer:
+        with serving(directory, tpmtls.DEFAULT_DEADLINE) as peer:
             contenders = [
                 lambda: agent(tcti, directory, figures),
                 lambda: gobench(peer_program, tcti, figures),

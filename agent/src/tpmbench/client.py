@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tpmbench.memory import PeakMemory
 
 
+_IDLE = 60.0  # seconds; an arm's connection is idle while the others have their turns
 _WORKERS = 24  # connections that can be open at once
 
 
@@ -102,17 +103,18 @@ def exchange(tls: ssl.SSLSocket) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(directory: Path, timeout: float, memory: PeakMemory | None = None) -> Iterator[Peer]:
+def serving(directory: Path, deadline: float, memory: PeakMemory | None = None) -> Iterator[Peer]:
     """Run a server process for the time of the block.
 
     Args:
         directory: private directory for the server's throwaway key.
-        timeout: seconds that a silent connection may take.
+        deadline: seconds that a key may take to sign; a connection may be silent for longer.
         memory: is shown the server process before it ends.
 
     Raises:
         BenchError: it did not start.
     """
+    timeout = max(_IDLE, 2 * deadline)
     authority = pki.Authority()
     key = ec.generate_private_key(ec.SECP256R1())
     bundle = directory / "server.pem"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 CLIENTS = (1, 2, 4, 8, 16)
 # A turn must be long against its ragged end, where clients run out of work one by one.
 _TURN = 2 * max(CLIENTS)
-_IDLE = 60.0  # seconds
 
 
 class CrowdArm(ConnectionArm):
@@ -104,8 +103,7 @@ def handshake_concurrent(bench: Bench) -> dict[str, Any]:
     settings = dataclasses.replace(bench.settings, block=max(_TURN, bench.settings.block))
     turns = -(-settings.connections // settings.block)  # whole turns only
     with contextlib.ExitStack() as stack:
-        timeout = max(_IDLE, 2 * settings.deadline)
-        peer = stack.enter_context(serving(bench.directory, timeout, bench.memory))
+        peer = stack.enter_context(serving(bench.directory, bench.settings.deadline, bench.memory))
         tallies = Tallies(peer)
         arms = [
             CrowdArm(held, clients, peer, tallies)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tpmbench.context import Bench
 
-_IDLE = 60.0  # seconds; an arm's connection is idle while the others have their turns
-
 
 class Tallies:
     """What the server has counted, asked for once and shared out to the arms."""
@@ -164,8 +162,7 @@ class ReusingArm(ConnectionArm):
 
 def _scenario(name: str, unit: str, kind: type[ConnectionArm]) -> Callable[[Bench], dict[str, Any]]:
     def run(bench: Bench) -> dict[str, Any]:
-        timeout = max(_IDLE, 2 * bench.settings.deadline)
-        with serving(bench.directory, timeout, bench.memory) as peer:
+        with serving(bench.directory, bench.settings.deadline, bench.memory) as peer:
             tallies = Tallies(peer)
             held = each_way(bench, peer.authority, wire.client_context)
             return measure(
