@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import platform_machines as machines
 import pytest
-from platform_machines import BOOT, CVM, DMESG, DMI, Machine
 
+from tests.support import platform_machines as machines
+from tests.support.platform_machines import BOOT, CVM, DMESG, DMI, Machine
 from tpmbench.platform import Evidence, conclude
 from tpmbench.platform.tpm import MAKERS
 

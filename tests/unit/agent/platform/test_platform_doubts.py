@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema_rs
-import platform_machines as machines
 import pytest
 
+from tests.support import platform_machines as machines
 from tpmbench.platform import Facts, Platform, System, conclude, host_warnings
 
 SCHEMA = json.loads((Path(__file__).parents[4] / "schema/result.schema.json").read_text())

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import jsonschema_rs
-import platform_machines as machines
 import pytest
-from platform_machines import BOOT, DMESG, JOURNAL, Machine
 
+from tests.support import platform_machines as machines
+from tests.support.platform_machines import BOOT, DMESG, JOURNAL, Machine
 from tpmbench.platform import as_document, conclude
 from tpmbench.platform.cpuid import Registers
 from tpmbench.platform.host import run_command

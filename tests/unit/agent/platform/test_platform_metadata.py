@@ -8,15 +8,15 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import platform_machines as machines
 import pytest
 
+from tests.support import platform_machines as machines
 from tpmbench.platform import cloud, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_machines import Machine
+    from tests.support.platform_machines import Machine
 
 AZURE_PATH = "/metadata/instance/compute/"
 ANSWERS = {
