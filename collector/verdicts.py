@@ -49,6 +49,8 @@ class Finding:
         unit: ``x`` ratio, ``%`` share (figure 0 to 1), ``ns``, ``/s``, ``of`` (a count), ``yes``.
         total: For ``of``: the number of samples the count stands beside.
         reason: Why it is undecided; None otherwise.
+        asked: False where the claim could not be put to this host and curve at all: nothing
+            was measured that bears on it. Such a case has no voice in :func:`overall`.
     """
 
     claim: str
@@ -58,6 +60,7 @@ class Finding:
     unit: str
     total: int | None = None
     reason: str | None = None
+    asked: bool = True
 
 
 def judge(figure: Interval, low: float | None, high: float | None) -> Verdict:
@@ -138,11 +141,13 @@ def _curves(test: Test, samples: Samples, reasons: Reasons) -> list[str | None]:
     return sorted(curves, key=str) or [None]
 
 
-def _why_missing(ref: Ref, curve: str | None, reasons: Reasons) -> str:
-    return reasons.get(
-        (ref.scenario, ref.arm, curve),
-        reasons.get((ref.scenario, None, curve), "not measured"),
-    )
+def _missing(claim: Claim, ref: Ref, curve: str | None, at: str | None, why: Reasons) -> Finding:
+    """What a host says of a claim whose figures it does not have."""
+    whole = why.get((ref.scenario, None, at), "not measured")
+    reason = why.get((ref.scenario, ref.arm, at), whole)
+    # An invalid scenario was asked, and its answer cannot be used.
+    asked = whole.startswith("invalid: ")
+    return Finding(claim.name, curve, Verdict.UNDECIDED, None, "x", reason=reason, asked=asked)
 
 
 def _find(claim: Claim, curve: str | None, samples: Samples, reasons: Reasons) -> Finding:
@@ -151,8 +156,7 @@ def _find(claim: Claim, curve: str | None, samples: Samples, reasons: Reasons) -
         at = ref.curve or curve
         sample = samples.get((ref.scenario, ref.arm, at))
         if sample is None or not len(sample.ordered):
-            why = _why_missing(ref, at, reasons)
-            return Finding(claim.name, curve, Verdict.UNDECIDED, None, "x", reason=why)
+            return _missing(claim, ref, curve, at, reasons)
         taken.append(sample)
     match claim.test:
         case RatioTest():
@@ -178,8 +182,8 @@ def _find_keys(claim: str, keys: Iterable[Mapping[str, Any]]) -> list[Finding]:
         )
         for key in keys
     ]
-    none = Finding(claim, None, Verdict.UNDECIDED, None, "yes", reason="no key was made")
-    return found or [none]
+    why = "no key was made"
+    return found or [Finding(claim, None, Verdict.UNDECIDED, None, "yes", reason=why, asked=False)]
 
 
 def findings(
@@ -202,7 +206,9 @@ def findings(
             found.extend(_find_keys(claim.name, keys))
         elif claim.swaps and resource_manager == "none":
             why = "no resource manager on this transport"
-            found.append(Finding(claim.name, None, Verdict.UNDECIDED, None, "x", reason=why))
+            found.append(
+                Finding(claim.name, None, Verdict.UNDECIDED, None, "x", reason=why, asked=False)
+            )
         else:
             curves = _curves(claim.test, samples, reasons)
             found.extend(_find(claim, curve, samples, reasons) for curve in curves)
@@ -210,11 +216,18 @@ def findings(
 
 
 def overall(claim: Claim, found: Sequence[Finding]) -> Verdict:
-    """The verdict over all hosts and curves: what those that decided agree on, or undecided.
+    """The verdict over all cases (a host and a curve) that the claim could be put to.
 
-    Counts and attributes are exact, so one counter-example refutes a claim on them.
+    It takes at least half of them, and none that says the contrary. Counts and attributes are
+    exact, so one counter-example refutes a claim on them, whatever the others say.
     """
-    decided = {finding.verdict for finding in found} - {Verdict.UNDECIDED}
-    if Verdict.REFUTED in decided and isinstance(claim.test, CountTest | KeyTest):
+    cases = [finding.verdict for finding in found if finding.asked]
+    if Verdict.REFUTED in cases and isinstance(claim.test, CountTest | KeyTest):
         return Verdict.REFUTED
-    return decided.pop() if len(decided) == 1 else Verdict.UNDECIDED
+    for verdict, contrary in (
+        (Verdict.CONFIRMED, Verdict.REFUTED),
+        (Verdict.REFUTED, Verdict.CONFIRMED),
+    ):
+        if 0 < len(cases) <= 2 * cases.count(verdict) and contrary not in cases:
+            return verdict
+    return Verdict.UNDECIDED

@@ -181,6 +181,75 @@ def test_hosts_that_disagree_leave_it_undecided_and_are_named() -> None:
     assert row["refuting"] == ["vm-2 P-256", "vm-2 P-384"]
 
 
+def noisy(host: str, scenario: str) -> made.Document:
+    """A host on which the intervals of one scenario's ratios cross the limits, on both curves."""
+    rng = random.Random(3)
+    # A new connection twice as long as a signature, where the limit on their ratio is.
+    median = {"handshake-new": 4.3e6}.get(scenario, 1e6)
+    changed = made.document(host)
+    for found in changed["scenarios"]:
+        if found["name"] == scenario:
+            for one in found["arms"]:
+                one["samples_ns"] = [round(median * rng.lognormvariate(0, 1)) for _ in range(50)]
+    return changed
+
+
+def without(host: str, scenario: str) -> made.Document:
+    """A host that was not asked one scenario."""
+    changed = made.document(host)
+    changed["scenarios"] = [one for one in changed["scenarios"] if one["name"] != scenario]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("clear", "unclear", "expected"),
+    [(1, 3, "undecided"), (1, 2, "undecided"), (1, 1, "confirmed"), (2, 1, "confirmed")],
+)
+@pytest.mark.parametrize("claim", ["resumed-equal", "signature-dominates"])
+def test_half_of_the_cases_must_say_so(claim: str, clear: int, unclear: int, expected: str) -> None:
+    """Both for a claim with two limits and for one that is open on one side."""
+    scenario = {"resumed-equal": "handshake-resumed", "signature-dominates": "handshake-new"}[claim]
+    fleet = [made.document(f"clear-{number}") for number in range(clear)]
+    fleet += [noisy(f"noisy-{number}", scenario) for number in range(unclear)]
+    row = rows(*fleet)[claim, False]
+    assert (row["verdict"], row["confirmed"], row["total"]) == (
+        expected,
+        2 * clear,
+        2 * (clear + unclear),
+    )
+
+
+def test_half_of_the_cases_refute_too() -> None:
+    slow = slower(PUBLISHED_LIKE, "handshake-resumed", "tpm-persistent", 2)
+    for unclear, expected in ((1, "refuted"), (2, "undecided")):
+        fleet = [noisy(f"noisy-{number}", "handshake-resumed") for number in range(unclear)]
+        assert rows(slow, *fleet)["resumed-equal", False]["verdict"] == expected
+
+
+def test_one_contrary_case_leaves_a_timing_undecided_and_refutes_a_count() -> None:
+    many = [made.document(f"vm-{number}") for number in range(2, 6)]
+    slow = slower(PUBLISHED_LIKE, "handshake-resumed", "tpm-persistent", 2)
+    assert rows(slow, *many)["resumed-equal", False]["verdict"] == "undecided"
+    miscounted = counted("handshake-resumed", resumed=48)
+    assert rows(miscounted, *many)["signatures-resumed", False]["verdict"] == "refuted"
+
+
+def test_who_was_not_asked_has_no_voice() -> None:
+    row = rows(made.document("vm-1"), *(without(f"vm-{n}", "handshake-resumed") for n in (2, 3)))
+    found = row["resumed-equal", False]
+    assert (found["verdict"], found["total"], found["not_asked"]) == ("confirmed", 2, 2)
+
+
+def test_who_was_asked_and_has_no_usable_answer_counts() -> None:
+    fleet = [made.document(f"vm-{number}") for number in (1, 2, 3)]
+    for one in fleet[1:]:
+        for found in one["scenarios"]:
+            if found["name"] == "handshake-resumed":
+                found.update(status="invalid", reason="counts disagree")
+    row = rows(*fleet)["resumed-equal", False]
+    assert (row["verdict"], row["confirmed"], row["total"]) == ("undecided", 2, 6)
+
+
 def test_software_tpms_are_judged_apart() -> None:
     odd = made.local()
     for found in odd["scenarios"]:
