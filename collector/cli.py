@@ -20,6 +20,7 @@ from collector.load import (
     NoSuchInputError,
     documents,
     find,
+    is_sidecar,
     read,
 )
 from collector.output import UsageError, into, write, write_together
@@ -55,7 +56,8 @@ def _failures(path: Path | None) -> list[Failure]:
     return [Failure(one["host"], one["stage"], one["reason"]) for one in given]
 
 
-def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> list[Path]:
+def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> tuple[list[Path], int]:
+    """Writes the report's files, and says which they are and how many of them changed."""
     texts = {
         "index.html": (render.html(report),),
         "report.md": (render.markdown(report),),
@@ -64,11 +66,10 @@ def _write_all(folder: Path, report: Report, hosts: Sequence[Host]) -> list[Path
     }
     flat = [folder / name for name in ("results.csv", "results.ndjson")]
     with into(folder):
-        for name, pieces in texts.items():
-            write(folder / name, pieces)
-        write_together(flat, export.flat_lines(hosts))
+        changed = sum([write(folder / name, pieces) for name, pieces in texts.items()])
+        changed += len(write_together(flat, export.flat_lines(hosts)))
     *reading, metrics = (folder / name for name in texts)
-    return [*reading, *flat, metrics]
+    return [*reading, *flat, metrics], changed
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -91,15 +92,25 @@ def _report(arguments: argparse.Namespace) -> int:
             hosts.append(summarise(loaded, keep_samples=len(paths) <= SAMPLES_KEPT))
     hosts.sort(key=lambda host: host.key)
     report = build(hosts, broken, failures, published_figures(), imported)
-    written = _write_all(arguments.output, report, hosts)
+    written, changed = _write_all(arguments.output, report, hosts)
     sys.stdout.write(render.summary(report))
     sys.stdout.writelines(f"{visible(str(path))}\n" for path in written)
+    sys.stdout.write(f"Files changed: {changed} of {len(written)}.\n")
     return COMPLETE if report.complete else INCOMPLETE
 
 
 def _validate(arguments: argparse.Namespace) -> int:
     status = COMPLETE
-    for path in arguments.files:
+    paths = [
+        path
+        for given in arguments.files
+        for path in (find([given]) if given.is_dir() else [given])
+        if not is_sidecar(path.name)
+    ]
+    if not paths:
+        named = ", ".join(str(path) for path in arguments.files)
+        raise UsageError(f"no result document in {named}. Name documents, or folders of them.")
+    for path in paths:
         try:
             read(path)
         except BrokenDocumentError as error:
@@ -187,7 +198,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_compare(commands)
     _add_import(commands)
     validate = commands.add_parser("validate", help="check documents, one line for each")
-    validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    validate.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="documents, or folders of them"
+    )
     validate.set_defaults(run=_validate)
     return parser
 

@@ -29,7 +29,9 @@ SCHEMA_FILES = {
     RESULT: SCHEMAS / "result.schema.json",
     IMPORTED: SCHEMAS / "imported.schema.json",
 }
-SIDECARS = frozenset({"status.json", "failures.json"})
+# What a run of the playbooks leaves beside its results, and what no host's result is called.
+SIDECARS = frozenset({"run.json", "status.json", "failures.json"})
+SIDECARS_OF_HOSTS = (".done.json", ".failed.json", ".job.json")
 # Far above the largest real document (a few megabytes); keeps one bad file from filling the memory.
 MAX_BYTES = 64 * 2**20
 # The largest integer that a double holds exactly; 104 days as nanoseconds.
@@ -97,12 +99,18 @@ def _pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
+def is_sidecar(name: str) -> bool:
+    """Whether a file of this name is a run's own record, and no document."""
+    return name in SIDECARS or name.endswith(SIDECARS_OF_HOSTS)
+
+
 def find(inputs: Iterable[Path]) -> list[Path]:
     """Lists the files to read, sorted, each once.
 
     Args:
-        inputs: Files, taken as they are, and directories, searched for ``*.json``
-            except hidden files and the sidecars that the playbooks write.
+        inputs: Files, and directories, which are searched for ``*.json`` except hidden files.
+            The sidecars that the playbooks write are passed over in either, since a shell's
+            ``*.json`` names them too.
 
     Raises:
         NoSuchInputError: A path does not exist.
@@ -114,10 +122,10 @@ def find(inputs: Iterable[Path]) -> list[Path]:
                 Path(folder) / name
                 for folder, _, names in os.walk(given)
                 for name in names
-                if name.endswith(".json") and not name.startswith(".") and name not in SIDECARS
+                if name.endswith(".json") and not name.startswith(".") and not is_sidecar(name)
             ]
         elif given.exists():
-            paths = [given]
+            paths = [] if is_sidecar(given.name) else [given]
         else:
             raise NoSuchInputError(f"{given}: no such file or directory")
         for path in paths:

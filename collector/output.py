@@ -1,8 +1,13 @@
-"""Writes files whole: a reader sees either the old one or all of the new one."""
+"""Writes files whole, and only where they differ from what is there.
+
+A reader sees either the old file or all of the new one. A file that would be the same is left
+alone, its time stamp included, so that what watches a report sees a change only where one is.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import filecmp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,12 +19,19 @@ class UsageError(ValueError):
     """What the user asked for cannot be done; the message says why and what to do."""
 
 
-def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> None:
+def _same(part: Path, path: Path) -> bool:
+    return path.is_file() and filecmp.cmp(part, path, shallow=False)
+
+
+def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> list[Path]:
     """Writes several files that come out of one pass.
 
     Args:
         paths: The files.
         pieces: What to append next to each of them, in their order.
+
+    Returns:
+        Those of the files that were not there, or were other than they are now.
 
     Raises:
         OSError: One of them cannot be written.
@@ -32,17 +44,23 @@ def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> No
         for piece in pieces:
             for file, text in zip(files, piece, strict=True):
                 file.write(text)
+    changed = []
     for part, path in zip(parts, paths, strict=True):
-        part.replace(path)
+        if _same(part, path):
+            part.unlink()
+        else:
+            part.replace(path)
+            changed.append(path)
+    return changed
 
 
-def write(path: Path, pieces: Iterable[str]) -> None:
-    """Writes one file.
+def write(path: Path, pieces: Iterable[str]) -> bool:
+    """Writes one file, and says whether that changed it.
 
     Raises:
         OSError: It cannot be written.
     """
-    write_together((path,), ((piece,) for piece in pieces))
+    return bool(write_together((path,), ((piece,) for piece in pieces)))
 
 
 @contextlib.contextmanager

@@ -89,7 +89,9 @@ def test_a_report_is_written_and_summed_up(two: Path, tmp_path: Path, collector:
     out = tmp_path / "report"
     done = collector("report", two, "--output", out)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-6:] == [str(out / name) for name in FILES]
+    *_, changed = done.stdout.splitlines()
+    assert done.stdout.splitlines()[-7:-1] == [str(out / name) for name in FILES]
+    assert changed == "Files changed: 6 of 6."
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     assert "software TPM" in done.stdout
     assert "published" in done.stdout
@@ -199,6 +201,40 @@ def test_the_order_of_inputs_does_not_matter(two: Path, tmp_path: Path, inside: 
         first = (tmp_path / "a" / name).read_bytes()
         assert (tmp_path / "b" / name).read_bytes() == first
         assert (tmp_path / "c" / name).read_bytes() == first
+
+
+def test_a_file_that_is_the_same_is_not_touched(
+    two: Path, tmp_path: Path, inside: Collector
+) -> None:
+    out = tmp_path / "report"
+    inside("report", two, "--output", out)
+    before = {name: (out / name).stat() for name in FILES}
+    (out / "report.txt").write_text("something else")
+    again = inside("report", two, "--output", out)
+    assert again.stdout.splitlines()[-1] == "Files changed: 1 of 6."
+    for name in FILES:
+        now = (out / name).stat()
+        same = (now.st_ino, now.st_mtime_ns) == (before[name].st_ino, before[name].st_mtime_ns)
+        assert same == (name != "report.txt")
+    assert (out / "report.txt").read_text() != "something else"
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES), "nothing is left beside"
+
+
+@pytest.mark.parametrize("named", ["folder", "files"])
+def test_the_runs_own_files_are_no_results(
+    two: Path, tmp_path: Path, inside: Collector, named: str
+) -> None:
+    for name in ("run.json", "failures.json", "vm-1.done.json", "vm-9.failed.json", "a.job.json"):
+        (two / name).write_text('{"host": "vm-9", "stage": "run", "reason": "off"}')
+    given = [two] if named == "folder" else sorted(two.glob("*.json"))
+    done = inside("report", *given, "--output", tmp_path / "report")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "LEFT OUT" not in done.stdout
+    checked = inside("validate", *given)
+    assert (checked.returncode, len(checked.stdout.splitlines())) == (0, 2)
+    none = inside("validate", two / "run.json")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "no result document in" in none.stderr
 
 
 def test_hostile_text_is_shown_and_obeyed_nowhere(tmp_path: Path, inside: Collector) -> None:
