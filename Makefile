@@ -13,11 +13,15 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PLAY = ansible-playbook -i inventory/$(INVENTORY) $(if $(LIMIT),--limit '$(LIMIT)') $(if $(RUN),-e 'run_id=$(RUN)') $(ARGS)
 LATEST = $$(ls -1t results 2>/dev/null | head -n 1)
 
+# Fast ones first. Two processes, since most tests wait for something; those that share something are one group.
+TESTS = tests/unit tests/integration tests/browser tests/playbook tests/molecule tests/vm
+SIDE_BY_SIDE = --numprocesses=2 --dist=loadgroup
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run report doctor stop test lint bench clean
+.PHONY: help setup run report doctor stop test lint bench bench-device clean
 
 help: ## this list
-	@awk -F ': .*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 	@echo "Variables: INVENTORY=local|static|vm|gcp (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
 
 setup: ## what `run` needs: packages of the distribution, a virtual environment from the lock file
@@ -38,7 +42,8 @@ stop: ## stop what was started on this machine: software TPMs, the emulated mach
 test: ## everything that is checked: lint, unit, software TPMs, playbooks, browser, emulated machine
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory _lint
-	pytest $(wildcard tests/unit tests/integration tests/playbook tests/browser tests/vm)
+	pytest $(SIDE_BY_SIDE) tests/unit
+	pytest $(SIDE_BY_SIDE) $(filter-out tests/unit,$(wildcard $(TESTS)))
 
 lint: ## the static checks only
 	@scripts/setup.sh test
@@ -56,6 +61,10 @@ _lint:
 bench: ## side by side on one software TPM: the floor, tpmtls, and other programs that do the same
 	@scripts/setup.sh test
 	PYTHONPATH=agent/src python bench/side_by_side.py
+
+bench-device: ## the device suite by both iteration rules; WOLFTPM_BENCH=command or WOLFTPM_OUTPUT=file beside it
+	@scripts/setup.sh test
+	@PYTHONPATH=agent/src:. python bench/device.py --wolftpm-bench='$(WOLFTPM_BENCH)' --wolftpm-output='$(WOLFTPM_OUTPUT)'
 
 clean: stop ## stop the software TPMs; remove results, reports, caches and the virtual environment
 	rm -rf var results report .cache .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .ansible

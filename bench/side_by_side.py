@@ -16,7 +16,6 @@ import random
 import re
 import secrets
 import shutil
-import socket
 import ssl
 import statistics
 import subprocess
@@ -24,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +30,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import tpmtls
+from own_tpm import software_tpm
 from tpmbench import pki
 from tpmbench.client import Peer, serving
 from tpmbench.tpmkeys import Owner, create_primary, evict_control, template
@@ -39,7 +38,7 @@ from tpmtls import commands
 from tpmtls.public import CURVES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
 GO_ENVIRONMENT = ROOT / ".cache" / "go"
@@ -140,28 +139,6 @@ def report(figures: dict[str, float]) -> None:
         bar = f"{ratio.lowest:g} to {ratio.highest:g}" if ratio.lowest else f"<= {ratio.highest:g}"
         verdict = "shown" if ratio.highest == float("inf") else f"bar {bar}: {met}"
         print(f"  {ratio.what:<54}{value:6.2f}   {verdict}")
-
-
-@contextmanager
-def software_tpm(directory: Path) -> Iterator[str]:
-    """Run an swtpm of our own and yield its TCTI."""
-    state = directory / "tpm"
-    state.mkdir()
-    port = free_port()
-    process = subprocess.Popen(
-        [
-            "swtpm", "socket", "--tpm2", "--tpmstate", f"dir={state}",
-            "--server", f"type=tcp,port={port},bindaddr=127.0.0.1",
-            "--ctrl", f"type=unixio,path={directory / 'ctrl'}",
-            "--flags", "not-need-init,startup-clear",
-        ]
-    )  # fmt: skip
-    try:
-        wait_for(port)
-        yield f"swtpm:host=127.0.0.1,port={port}"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def make_peer_key(tcti: str) -> None:
@@ -283,25 +260,6 @@ def build_gobench() -> Path:
         env={**os.environ, "GOTOOLCHAIN": "local", "GOCACHE": str(ROOT / ".cache" / "gocache")},
     )
     return program
-
-
-def free_port() -> int:
-    """Return a port on loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def wait_for(port: int) -> None:
-    """Wait until somebody listens on a port."""
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise SystemExit(f"bench: no swtpm answers on port {port}")
 
 
 if __name__ == "__main__":
