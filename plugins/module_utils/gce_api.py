@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from ansible.module_utils.cloud_errors import line
+from ansible.module_utils.cloud_wait import Deadline
 from ansible.module_utils.gce_errors import GceError, failed, refused
 
 try:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 ENDPOINT = "https://compute.googleapis.com"
 SCOPE = "https://www.googleapis.com/auth/compute"
 CONNECT, READ = 10, 60  # seconds for one attempt
-ATTEMPTS = 7  # of one request
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 16.0  # seconds between attempts, doubling
-LONGEST_LOOK = 5.0  # seconds between two looks at an operation
 
 # Options that every module with this client takes.
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -81,7 +79,7 @@ def credentials(options: dict[str, Any], request: Any) -> Any:
     except (google.auth.exceptions.GoogleAuthError, OSError, ValueError) as error:
         raise GceError(
             "credentials",
-            f"No usable Google credentials: {_line(error)}. Log in with gcloud auth "
+            f"No usable Google credentials: {line(error)}. Log in with gcloud auth "
             "application-default login, or set auth_kind; docs/clouds.md shows each way.",
         ) from error
     return base
@@ -104,9 +102,7 @@ class Api:
             raise GceError("invalid", f"api_endpoint must begin with https://, not {endpoint}.")
         self.project = options["project"]
         self._base = f"{endpoint}/compute/v1"
-        self._pause = pauses
-        self._end = time.monotonic() + options["timeout"]
-        self._timeout = options["timeout"]
+        self._deadline = Deadline(options["timeout"], pauses, GceError)
         # Only the API's certificate may be of its own making; tokens still come from Google.
         self._trust = {"verify": options["api_ca_file"]} if options["api_ca_file"] else {}
         self._session = google.auth.transport.requests.AuthorizedSession(
@@ -179,55 +175,37 @@ class Api:
         """
         zone = operation.get("zone", "").rpartition("/")[2]
         scope = self.zonal(zone) if zone else self.of_global()
-        every = FIRST_PAUSE
-        while operation["status"] != "DONE":
-            self._wait(
-                every,
+
+        def look() -> bool:
+            nonlocal operation
+            if operation["status"] != "DONE":
+                operation = self.get(f"{scope}/operations/{operation['name']}")
+            return operation["status"] == "DONE"
+
+        self.until(
+            look,
+            lambda: (
                 f"{operation.get('operationType', 'operation')} {operation['name']} is still "
-                f"{operation['status']}",
-            )
-            every = min(every * 2, LONGEST_LOOK)
-            operation = self.get(f"{scope}/operations/{operation['name']}")
+                f"{operation['status']}"
+            ),
+        )
         if operation.get("error"):
             raise failed(operation, project=self.project, zone=zone)
         return operation
 
-    def until(self, look: Any, waiting_for: str) -> Any:
+    def until(self, look: Any, waiting_for: Any) -> Any:
         """Call ``look`` until it returns something true, and return that.
 
         Raises:
             GceError: the deadline passed; kind ``deadline``.
         """
-        every = FIRST_PAUSE
-        while not (seen := look()):
-            self._wait(every, waiting_for)
-            every = min(every * 2, LONGEST_LOOK)
-        return seen
-
-    def _wait(self, seconds: float, waiting_for: str) -> None:
-        if time.monotonic() + seconds > self._end:
-            raise GceError(
-                "deadline",
-                f"After {self._timeout} s {waiting_for}. Run again to go on waiting, or raise "
-                "timeout.",
-            )
-        self._pause(seconds)
+        return self._deadline.until(look, waiting_for)
 
     def _send(
         self, method: str, path: str, query: dict[str, str], body: dict[str, Any] | None
     ) -> dict[str, Any]:
         url = f"{self._base}/{path}" + (f"?{urlencode(query)}" if query else "")
-        pause, attempt = FIRST_PAUSE, 1
-        while True:
-            try:
-                return self._attempt(method, url, body)
-            except GceError as error:
-                late = time.monotonic() + pause > self._end
-                if not error.retriable or late or attempt == ATTEMPTS:
-                    raise
-            # Half of it by chance, so that many hosts do not come back at once.
-            self._pause(pause * (0.5 + random.random() / 2))  # noqa: S311
-            pause, attempt = min(pause * 2, LONGEST_PAUSE), attempt + 1
+        return self._deadline.attempts(lambda: self._attempt(method, url, body))
 
     def _attempt(self, method: str, url: str, body: dict[str, Any] | None) -> dict[str, Any]:
         try:
@@ -237,7 +215,7 @@ class Api:
         except google.auth.exceptions.GoogleAuthError as error:
             raise GceError(
                 "credentials",
-                f"Google gave no access token: {_line(error)}. Log in again, or check auth_kind "
+                f"Google gave no access token: {line(error)}. Log in again, or check auth_kind "
                 "and the account.",
                 retriable=isinstance(error, google.auth.exceptions.TransportError),
             ) from error
@@ -250,7 +228,7 @@ class Api:
         except requests.exceptions.RequestException as error:
             raise GceError(
                 "unreachable",
-                f"{self._base} does not answer: {_line(error)}. Is there a network, or a proxy "
+                f"{self._base} does not answer: {line(error)}. Is there a network, or a proxy "
                 "to set?",
                 retriable=True,
             ) from error
@@ -268,10 +246,3 @@ class Api:
 def _zone_of(url: str) -> str:
     found = re.search(r"/zones/([^/?]+)", url)
     return found[1] if found else ""
-
-
-def _line(error: Exception) -> str:
-    """An exception's message on one line, without the final stop."""
-    # google-auth puts a sentence and then details; an OSError begins with a number.
-    words = error if isinstance(error, OSError) or not error.args else error.args[0]
-    return " ".join(str(words).split()).rstrip(".")[:300]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.module_utils.gce_rules import OWN_LABEL
+from ansible.module_utils.cloud_rules import OWN_LABEL
 
 # Fields of an instance that are compared, by their path in the API's answer. What the API fills in
 # by itself is not among them. Those with a method can be changed while the VM runs.

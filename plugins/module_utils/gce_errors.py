@@ -5,24 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible.module_utils.cloud_errors import CloudError
 
-class GceError(Exception):
-    """What went wrong with a request or an operation.
 
-    Attributes:
-        kind: the class: quota, capacity, machine-type, image, permission, api-disabled, not-found,
-            conflict, credentials, deadline, rate, server, unreachable, vanished, invalid.
-        retriable: whether the same request may succeed if it is sent again soon.
-        details: what the module returns besides the sentence.
-    """
-
-    def __init__(
-        self, kind: str, sentence: str, *, retriable: bool = False, **details: Any
-    ) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.retriable = retriable
-        self.details = details
+class GceError(CloudError):
+    """What Google refused, or what went wrong on the way to it."""
 
 
 # (class, pattern of the API's reason or code, pattern of its message, remedy); the first fits.

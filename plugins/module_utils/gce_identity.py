@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ansible.module_utils.cloud_identity import keys_in, keys_on_console
 from ansible.module_utils.gce_errors import GceError
 
 if TYPE_CHECKING:
     from ansible.module_utils.gce_api import Api
-
-HOST_KEY = re.compile(
-    r"^((?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,2})(?:\s.*)?$"
-)
-# What cloud-init prints at the end of the first boot.
-BEGIN, END = "-----BEGIN SSH HOST KEY KEYS-----", "-----END SSH HOST KEY KEYS-----"
 
 
 def host_keys(api: Api, zone: str, name: str) -> tuple[str, list[str]]:
@@ -57,7 +51,7 @@ def host_keys(api: Api, zone: str, name: str) -> tuple[str, list[str]]:
 def _attributes(api: Api, instance: str) -> list[str]:
     answer = api.find(f"{instance}/getGuestAttributes", {"queryPath": "hostkeys/"})
     items = (answer or {}).get("queryValue", {}).get("items", [])
-    return _keys(f"{item['key']} {item['value']}" for item in items)
+    return keys_in(f"{item['key']} {item['value']}" for item in items)
 
 
 def _console(api: Api, instance: str) -> list[str]:
@@ -69,17 +63,7 @@ def _console(api: Api, instance: str) -> list[str]:
         if not part.get("contents") or part.get("next", start) == start:
             break
         start = part["next"]
-    lines = [line.strip() for line in text.splitlines()]
-    if END not in lines or BEGIN not in lines:
-        return []
-    # A VM that was made anew under the same name begins a new console; the last block counts.
-    end = len(lines) - 1 - lines[::-1].index(END)
-    begin = max((place for place in range(end) if lines[place] == BEGIN), default=end)
-    return _keys(lines[begin:end])
-
-
-def _keys(lines: Any) -> list[str]:
-    return [found[1] for line in lines if (found := HOST_KEY.match(line.strip()))]
+    return keys_on_console(text)
 
 
 def endorsement_keys(api: Api, zone: str, name: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_rules import OWN_LABEL
 from ansible.module_utils.gce_errors import GceError
-from ansible.module_utils.gce_rules import OWN_LABEL
 
 if TYPE_CHECKING:
     from ansible.module_utils.gce_api import Api

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_leftovers import of_age, remove_each
+from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 from ansible.module_utils.gce_body import firewall_mark
 from ansible.module_utils.gce_errors import GceError
-from ansible.module_utils.gce_rules import OWN_LABEL, RUN_LABEL
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ansible.module_utils.cloud_errors import CloudError
     from ansible.module_utils.gce_api import Api
 
 KINDS = ("instances", "disks", "firewalls")  # in the order in which they can be removed
@@ -37,17 +40,14 @@ def leftovers(
         GceError: a list is refused, or a zone could not be looked at (kind ``server``): then
             nobody can say that nothing is there.
     """
-    present = now or datetime.now(UTC)
     found = [
         *(_zonal(api, kind, item) for kind in KINDS[:2] for item in _labelled(api, kind, fleet)),
         *(_firewall(api, rule) for rule in _rules(api, fleet)),
     ]
-    for item in found:
-        item["age"] = int((present - datetime.fromisoformat(item.pop("made"))).total_seconds())
-    return [item for item in found if item["age"] >= min_age]
+    return of_age(found, min_age, now)
 
 
-def remove(api: Api, found: list[dict[str, Any]]) -> list[GceError]:
+def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:
     """Delete them, VMs first, and wait until each is gone; go on where one fails.
 
     A VM's boot disk goes with it, so a disk that is no longer there is no failure.
@@ -55,22 +55,20 @@ def remove(api: Api, found: list[dict[str, Any]]) -> list[GceError]:
     Returns:
         What failed.
     """
-    failures = []
-    for item in sorted(found, key=lambda item: KINDS.index(item["kind"])):
+
+    def one(item: dict[str, Any]) -> None:
+        path = item["path"]
         try:
-            if api.find(item["path"]) is None:
-                continue
-            api.change("DELETE", item["path"])
+            if api.find(path) is None:
+                return
+            api.change("DELETE", path)
         except GceError as error:
             # Being deleted already, by its deadline or by someone else, is as good.
             if error.kind not in ("not-found", "busy"):
-                failures.append(error)
-                continue
-        try:
-            api.until(lambda: api.find(item["path"]) is None, f"{item['name']} is still there")  # noqa: B023
-        except GceError as error:
-            failures.append(error)
-    return failures
+                raise
+        api.until(lambda: api.find(path) is None, f"{item['name']} is still there")
+
+    return remove_each(found, KINDS, one)
 
 
 def _labelled(api: Api, kind: str, fleet: str | None) -> list[dict[str, Any]]:

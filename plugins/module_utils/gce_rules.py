@@ -13,15 +13,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.module_utils.cloud_rules import naming
+
 SEEN = "2026-11-30"
 
 SHORTEST = 30  # seconds; the API's limits of maxRunDuration
 LONGEST = 120 * 86400
-OWN_LABEL = "tpm-fleet-bench"  # on every VM and disk of ours; its value is the fleet's name
-RUN_LABEL = "tpm-fleet-bench-run"
-
-_NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -69,29 +66,10 @@ def broken(options: dict[str, Any]) -> list[str]:
         options: the module's options by name, each present; None where not given.
     """
     return [
-        *_naming(options),
+        *naming(options["name"], options["labels"]),
         *_deadline(options["max_run_duration"]),
         *_confidential(options, TECHNOLOGIES.get(options["confidential_instance_type"])),
     ]
-
-
-def _naming(options: dict[str, Any]) -> list[str]:
-    says = []
-    if not _NAME.fullmatch(options["name"]):
-        says.append(
-            f"name must be up to 63 small letters, digits and hyphens, begin with a letter and "
-            f"not end with a hyphen; not '{options['name']}'."
-        )
-    if not options["labels"].get(OWN_LABEL):
-        says.append(
-            f"labels must name the fleet under '{OWN_LABEL}': a sweep finds leftovers by it."
-        )
-    says += [
-        f"label {key}={value} must be of up to 63 small letters, digits, hyphens and underscores."
-        for key, value in options["labels"].items()
-        if not (_NAME.fullmatch(key.replace("_", "-")) and _LABEL.fullmatch(value))
-    ]
-    return says
 
 
 def _deadline(seconds: int | None) -> list[str]:

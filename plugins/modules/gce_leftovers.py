@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.gce_errors import GceError
+from ansible.module_utils.cloud_leftovers import swept
 from ansible.module_utils.gce_leftovers import leftovers, remove
 from ansible.module_utils.gce_module import run
 
@@ -73,12 +73,12 @@ kind:
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
     found = leftovers(api, options["fleet"], min_age=options["min_age"])
-    wanted = options["state"] == "absent"
-    failures = remove(api, found) if wanted and not check else []
-    if failures:
-        words = " ".join(str(failure) for failure in failures)
-        raise GceError(failures[0].kind, words, found=found)
-    return {"changed": wanted and bool(found), "found": found}
+    return swept(
+        found,
+        wanted=options["state"] == "absent",
+        check=check,
+        remove=lambda items: remove(api, items),
+    )
 
 
 def main() -> None:

@@ -64,8 +64,8 @@ def double(tmp_path: Path) -> Iterator[ComputeDouble]:
 def gce(
     double: ComputeDouble, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Gce:
-    from ansible.module_utils import gce_api
+    from ansible.module_utils import cloud_wait
 
-    monkeypatch.setattr(gce_api, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(gce_api, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(cloud_wait, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(cloud_wait, "LONGEST_PAUSE", 0.1)
     return Gce(double, capsys)

@@ -1,0 +1,84 @@
+"""Waiting for a cloud: retries with back-off, and looks at what is under way, until a deadline."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ansible.module_utils.cloud_errors import CloudError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ATTEMPTS = 7  # of one request
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 16.0  # seconds between attempts, doubling
+LONGEST_LOOK = 5.0  # seconds between two looks at something that is under way
+
+Answer = TypeVar("Answer")
+
+
+class Deadline:
+    """The end of everything that one task does.
+
+    Args:
+        seconds: from now.
+        pauses: replaces :func:`time.sleep` in tests.
+        error: the cloud's own class of :class:`CloudError`.
+    """
+
+    def __init__(
+        self, seconds: float, pauses: Any = time.sleep, error: type[CloudError] = CloudError
+    ) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._pause = pauses
+        self._error = error
+
+    def wait(self, seconds: float, waiting_for: str) -> None:
+        """Sleep.
+
+        Raises:
+            CloudError: the deadline would pass; kind ``deadline``.
+        """
+        if time.monotonic() + seconds > self._end:
+            raise self._error(
+                "deadline",
+                f"After {self._seconds} s {waiting_for}. Run again to go on waiting, or raise "
+                "timeout.",
+            )
+        self._pause(seconds)
+
+    def until(self, look: Callable[[], Answer], waiting_for: str | Callable[[], str]) -> Answer:
+        """Call ``look`` until it returns something true, and return that.
+
+        Args:
+            look: asks the cloud.
+            waiting_for: what is still so, for the message; or what says it at the end.
+
+        Raises:
+            CloudError: the deadline passed; kind ``deadline``.
+        """
+        every = FIRST_PAUSE
+        while not (seen := look()):
+            self.wait(every, waiting_for if isinstance(waiting_for, str) else waiting_for())
+            every = min(every * 2, LONGEST_LOOK)
+        return seen
+
+    def attempts(self, send: Callable[[], Answer]) -> Answer:
+        """Call ``send`` again while it fails with what may pass, at most :data:`ATTEMPTS` times.
+
+        Raises:
+            CloudError: of the last attempt.
+        """
+        pause, attempt = FIRST_PAUSE, 1
+        while True:
+            try:
+                return send()
+            except CloudError as error:
+                late = time.monotonic() + pause > self._end
+                if not error.retriable or late or attempt == ATTEMPTS:
+                    raise
+            # Half of it by chance, so that many hosts do not come back at once.
+            self._pause(pause * (0.5 + random.random() / 2))  # noqa: S311
+            pause, attempt = min(pause * 2, LONGEST_PAUSE), attempt + 1
