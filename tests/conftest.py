@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import guard
 from tests.support import swtpm as software_tpm
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from tests.support.swtpm import Swtpm
 
 _FIXTURES = {"swtpm", "make_swtpm"}
+
+
+def pytest_configure() -> None:
+    """Run alike however the run was started, and leave no process however it ends."""
+    guard.ordinary_signals()
+    guard.watch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support import guard
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,6 +57,7 @@ class Agent:
 
     def start(self, name: str, *options: str, **popen: Any) -> subprocess.Popen[str]:
         """Start a subcommand; stdout and stderr are pipes unless given."""
+        guard.watch()
         settings: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,

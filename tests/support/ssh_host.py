@@ -11,8 +11,10 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.support import guard
+
 _SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-_START_SECONDS = 15.0
+_START_SECONDS = 60.0
 
 
 def missing() -> str:
@@ -75,7 +77,9 @@ Subsystem sftp internal-sftp
         if os.getuid() == 0:  # where sshd separates its privileges; its package makes it at boot
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         assert _SSHD is not None
-        command = [_SSHD, "-D", "-f", str(self._config), "-E", str(self._log)]
+        # It writes over its own environment, and gives its sessions another.
+        mark = ("-o", f"SetEnv={guard.watch()}")
+        command = [_SSHD, "-D", "-f", str(self._config), "-E", str(self._log), *mark]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:

@@ -16,10 +16,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.support import guard
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
+_ACCEPTS = 0x10000  # __SO_ACCEPTCON among the flags of /proc/net/unix
 _ATTEMPTS = 5  # another process may take a port between its choice and its use
 
 available = shutil.which("swtpm") is not None
@@ -79,6 +82,7 @@ class Swtpm:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
+        guard.watch()
         for _ in range(_ATTEMPTS):
             self.port = _free_pair()
             self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL)
@@ -105,12 +109,12 @@ class Swtpm:
         ]  # fmt: skip
 
     def _listens(self) -> bool:
-        """Wait for its port without connecting: it serves one client at a time."""
+        """Wait until it takes connections, without making one: it serves one client at a time."""
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:
             if self._process is None or self._process.poll() is not None:
                 return False
-            if self._socket_path.exists() if self._socket_path else _listening(self.port):
+            if _path_listens(self._socket_path) if self._socket_path else _port_listens(self.port):
                 return True
             time.sleep(0.005)
         return False
@@ -180,10 +184,19 @@ def _free_pair() -> int:
     raise RuntimeError("no two neighbouring ports are free on loopback")
 
 
-def _listening(port: int) -> bool:
+def _port_listens(port: int) -> bool:
     wanted = f":{port:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
         if fields[1].endswith(wanted) and fields[3] == "0A":
+            return True
+    return False
+
+
+def _path_listens(path: Path) -> bool:
+    """Tell whether a UNIX socket takes connections; it is there, with another mode, before."""
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        if fields[-1] == str(path) and int(fields[3], 16) & _ACCEPTS:
             return True
     return False
