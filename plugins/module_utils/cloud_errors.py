@@ -13,15 +13,23 @@ class CloudError(Exception):
             not-found, conflict, credentials, deadline, rate, server, unreachable, busy, not-ours,
             needs-recreation, mismatch, vanished, invalid.
         retriable: whether the same request may succeed if it is sent again soon.
+        after: seconds that the cloud asked to wait before that; 0 where it did not.
         details: what the module returns besides the sentence.
     """
 
     def __init__(
-        self, kind: str, sentence: str, *, retriable: bool = False, **details: Any
+        self,
+        kind: str,
+        sentence: str,
+        *,
+        retriable: bool = False,
+        after: float = 0.0,
+        **details: Any,
     ) -> None:
         super().__init__(sentence)
         self.kind = kind
         self.retriable = retriable
+        self.after = after
         self.details = details
 
 

@@ -68,6 +68,8 @@ class Deadline:
     def attempts(self, send: Callable[[], Answer]) -> Answer:
         """Call ``send`` again while it fails with what may pass, at most :data:`ATTEMPTS` times.
 
+        A time that the cloud asked to wait for is kept to.
+
         Raises:
             CloudError: of the last attempt.
         """
@@ -76,9 +78,10 @@ class Deadline:
             try:
                 return send()
             except CloudError as error:
-                late = time.monotonic() + pause > self._end
+                # Half of it by chance, so that many hosts do not come back at once.
+                wait = max(error.after, pause * (0.5 + random.random() / 2))  # noqa: S311
+                late = time.monotonic() + max(error.after, pause) > self._end
                 if not error.retriable or late or attempt == ATTEMPTS:
                     raise
-            # Half of it by chance, so that many hosts do not come back at once.
-            self._pause(pause * (0.5 + random.random() / 2))  # noqa: S311
+            self._pause(wait)
             pause, attempt = min(pause * 2, LONGEST_PAUSE), attempt + 1

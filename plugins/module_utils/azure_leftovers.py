@@ -1,0 +1,155 @@
+"""What this project made in a resource group and is still there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ansible.module_utils.azure_body import tag
+from ansible.module_utils.azure_pieces import (
+    ADDRESS,
+    DISK,
+    INTERFACE,
+    NETWORK,
+    SCHEDULE,
+    SECURITY_GROUP,
+    VM,
+    gone,
+)
+from ansible.module_utils.azure_rules import MADE_TAG
+from ansible.module_utils.cloud_leftovers import of_age, remove_each
+from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
+
+if TYPE_CHECKING:
+    from ansible.module_utils.azure_api import Api
+    from ansible.module_utils.cloud_errors import CloudError
+
+# In the order in which they can be removed, and where the API says when one was made.
+KINDS = {
+    VM: "timeCreated",
+    SCHEDULE: "createdDate",
+    INTERFACE: "",
+    ADDRESS: "",
+    DISK: "timeCreated",
+    SECURITY_GROUP: "",
+    NETWORK: "",
+}
+_LONG_AGO = "1970-01-01T00:00:00+00:00"
+_CLOCKS_DIFFER = timedelta(minutes=5)
+
+
+def leftovers(
+    api: Api, fleet: str | None, *, min_age: int = 0, now: datetime | None = None
+) -> list[dict[str, Any]]:
+    """Everything of ours in the resource group, known by its tag.
+
+    Each type is listed by the provider that has it, not through Resource Manager's own list, which
+    lags behind. What has no legible time of its making counts as old. What a younger VM of ours
+    uses is as young as that.
+
+    Args:
+        api: the client.
+        fleet: only what belongs to this fleet; None: to any.
+        min_age: seconds since it was made, at least.
+        now: the present, for tests.
+
+    Returns:
+        For each: ``kind``, ``name``, ``location``, ``fleet``, ``run``, ``status``, ``age`` in
+        seconds, ``path``.
+
+    Raises:
+        AzureError: a list is refused: then nobody can say that nothing is there.
+    """
+    present = now or datetime.now(UTC)
+    there = {kind: list(api.every(api.resource(kind))) for kind in KINDS}
+    ours = [
+        _item(api, kind, resource, owner, present)
+        for kind, resources in there.items()
+        for resource in resources
+        if (owner := tag(resource, OWN_LABEL)) is not None and fleet in (None, owner)
+    ]
+    aged = of_age(ours, min_age, present)
+    kept = _used(there, {item["path"].lower() for item in aged})
+    return [item for item in aged if item["path"].lower() not in kept]
+
+
+def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:
+    """Delete them in the order in which that works, and wait until each is gone.
+
+    What goes with a VM and is no longer there is no failure.
+
+    Returns:
+        What failed.
+    """
+
+    def one(item: dict[str, Any]) -> None:
+        if api.find(item["path"]) is not None:
+            gone(api, item["path"], f"{item['kind'].rpartition('/')[2]} {item['name']}")
+
+    return remove_each(found, tuple(KINDS), one)
+
+
+def _item(
+    api: Api, kind: str, resource: dict[str, Any], owner: str, now: datetime
+) -> dict[str, Any]:
+    properties = resource.get("properties", {})
+    return {
+        "kind": kind,
+        "name": resource["name"],
+        "location": resource.get("location", ""),
+        "fleet": owner,
+        "run": tag(resource, RUN_LABEL) or "",
+        "status": str(properties.get("provisioningState", "")),
+        "made": _made(now, properties.get(KINDS[kind]), tag(resource, MADE_TAG)),
+        "path": api.resource(kind, resource["name"]),
+    }
+
+
+def _made(now: datetime, *said: str | None) -> str:
+    """The first of these times that can be true; anyone may have edited a tag."""
+    for text in said:
+        try:
+            when = datetime.fromisoformat(text or "")
+        except ValueError:
+            continue
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        if when <= now + _CLOCKS_DIFFER:
+            return min(when, now).isoformat()
+    return _LONG_AGO
+
+
+def _used(there: dict[str, list[dict[str, Any]]], going: set[str]) -> set[str]:
+    """Lower-case ids of what something uses that stays; removing those would only fail."""
+    machines = {vm["id"].lower() for vm in there[VM]}
+    kept: set[str] = set()
+    for kind in (VM, INTERFACE):  # an interface's turn comes when the VMs' is over
+        for resource in there[kind]:
+            here = resource["id"].lower()
+            # An interface goes with its VM, whatever its own age.
+            user = resource.get("properties", {}).get("virtualMachine", {}).get("id", "").lower()
+            if here in kept or (here not in going and user not in going):
+                kept |= _ids(resource.get("properties", {}), here)
+    networks = {text.partition("/subnets/")[0] for text in kept}
+    schedules = {
+        schedule["id"].lower()
+        for schedule in there[SCHEDULE]
+        if _targets(schedule) in machines - going
+    }
+    return (kept | networks | schedules) - machines
+
+
+def _targets(schedule: dict[str, Any]) -> str:
+    return str(schedule.get("properties", {}).get("targetResourceId", "")).lower()
+
+
+def _ids(value: Any, own: str) -> set[str]:
+    """Every id of another resource that is mentioned anywhere inside."""
+    if isinstance(value, dict):
+        here = value.get("id")
+        found = (
+            {here.lower()} if isinstance(here, str) and not here.lower().startswith(own) else set()
+        )
+        return found.union(*(_ids(inner, own) for inner in value.values()))
+    if isinstance(value, list):
+        return set().union(*(_ids(inner, own) for inner in value))
+    return set()

@@ -1,0 +1,101 @@
+"""What belongs to a VM or a fleet besides the VM: read, made and removed, and whose it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.module_utils.azure_body import tag
+from ansible.module_utils.azure_errors import AzureError
+from ansible.module_utils.cloud_rules import OWN_LABEL
+
+if TYPE_CHECKING:
+    from ansible.module_utils.azure_api import Api
+
+VM = "Microsoft.Compute/virtualMachines"
+DISK = "Microsoft.Compute/disks"
+INTERFACE = "Microsoft.Network/networkInterfaces"
+ADDRESS = "Microsoft.Network/publicIPAddresses"
+SCHEDULE = "Microsoft.DevTestLab/schedules"
+NETWORK = "Microsoft.Network/virtualNetworks"
+SECURITY_GROUP = "Microsoft.Network/networkSecurityGroups"
+
+_WORDS = {
+    VM: "VM",
+    DISK: "disk",
+    INTERFACE: "network interface",
+    ADDRESS: "public address",
+    SCHEDULE: "auto-shutdown",
+    NETWORK: "virtual network",
+    SECURITY_GROUP: "network security group",
+}
+
+
+class Piece:
+    """One resource that may or may not exist.
+
+    Args:
+        api: the client.
+        kind: its type.
+        name: its name.
+        fleet: whose it must be, if it exists.
+    """
+
+    def __init__(self, api: Api, kind: str, name: str, fleet: str) -> None:
+        self.api = api
+        self.kind = kind
+        self.name = name
+        self.path = api.resource(kind, name)
+        self._fleet = fleet
+
+    @property
+    def words(self) -> str:
+        """What it is and its name."""
+        return f"{_WORDS[self.kind]} {self.name}"
+
+    def find(self, query: dict[str, str] | None = None) -> dict[str, Any] | None:
+        """What the API says of it; None where there is none.
+
+        Raises:
+            AzureError: it is not this fleet's (kind ``not-ours``), or cannot be read.
+        """
+        found = self.api.find(self.path, query)
+        owner = tag(found, OWN_LABEL) if found is not None else self._fleet
+        if owner != self._fleet:
+            whose = f"of the fleet {owner}" if owner else f"without the tag {OWN_LABEL}"
+            raise AzureError(
+                "not-ours",
+                f"There is a {self.words} {whose} in {self.api.group}; it is left alone. Choose "
+                "another name, or another fleet's.",
+            )
+        return found
+
+    def put(self, body: dict[str, Any]) -> None:
+        """Make it, or bring it to that; and wait.
+
+        Raises:
+            AzureError: it is refused, or fails.
+        """
+        self.api.change("PUT", self.path, body)
+
+    def delete(self) -> None:
+        """Remove it, and wait until the API no longer knows it.
+
+        Raises:
+            AzureError: refused, or still there at the deadline.
+        """
+        gone(self.api, self.path, self.words)
+
+
+def gone(api: Api, path: str, words: str) -> None:
+    """Have a resource removed, also one that is being removed already.
+
+    Raises:
+        AzureError: refused, or still there at the deadline.
+    """
+    try:
+        api.change("DELETE", path)
+    except AzureError as error:
+        # Someone else was first: then it is only waited for.
+        if error.kind not in ("not-found", "busy", "conflict"):
+            raise
+    api.deadline.until(lambda: api.find(path) is None, f"the {words} is still there")
