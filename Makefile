@@ -11,6 +11,10 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PLAY = ansible-playbook -i inventory/$(INVENTORY) $(if $(LIMIT),--limit '$(LIMIT)') $(if $(RUN),-e 'run_id=$(RUN)') $(ARGS)
+# Those of the project in the order of its documents, then a user's own.
+PRESENT = $(notdir $(wildcard inventory/*))
+KNOWN = local static vm gcp aws azure
+INVENTORIES = $(strip $(filter $(PRESENT),$(KNOWN)) $(filter-out $(KNOWN),$(PRESENT)))
 LATEST = $$(ls -1t results 2>/dev/null | head -n 1)
 
 # Fast ones first. Two processes, since most tests wait for something; those that share something are one group.
@@ -18,13 +22,14 @@ TESTS = tests/unit tests/integration tests/browser tests/playbook tests/molecule
 SIDE_BY_SIDE = --numprocesses=2 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run report doctor stop test lint bench bench-device clean
+.PHONY: help setup run report doctor teardown sweep stop test lint bench bench-device clean
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: INVENTORY=local|static|vm|gcp (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
+	@echo "Variables: INVENTORY=$(subst $() ,|,$(INVENTORIES)) (now $(INVENTORY)), LIMIT=HOSTS, RUN=run id to resume or report, ARGS=for ansible-playbook"
 
 setup: ## what `run` needs: packages of the distribution, a virtual environment from the lock file
+	$(if $(and $(INVENTORY),$(wildcard inventory/$(INVENTORY))),,$(error There is no inventory/$(INVENTORY); set INVENTORY to one of: $(INVENTORIES)))
 	@scripts/setup.sh run '$(INVENTORY)'
 
 run: setup ## measure every host of the inventory, then report; RUN=id goes on with an earlier run
@@ -35,6 +40,12 @@ report: setup ## the report again, over the latest run or RUN=id
 
 doctor: setup ## what would stop a run, host by host; changes no TPM
 	@$(PLAY) playbooks/doctor.yml
+
+teardown: setup ## stop or remove what was made for the hosts of the inventory, and prove that it is gone
+	@$(PLAY) playbooks/teardown.yml
+
+sweep: setup ## remove what any run left in the cloud of the inventory; ARGS=--check only lists it
+	@$(PLAY) playbooks/sweep.yml
 
 stop: ## stop what was started on this machine: software TPMs, the emulated machines
 	@if [ -x .venv/bin/ansible-playbook ] && [ -d var ]; then ansible-playbook -i inventory/local -i inventory/vm playbooks/teardown.yml; fi
