@@ -155,7 +155,8 @@ def start(module: AnsibleModule, directory: Path, port: int) -> int:
         if taken(needed):
             module.fail_json(
                 msg=f"Port {needed} on {LOOPBACK} is in use by another program; "
-                "choose another software_tpm_port (each TPM takes that port and the next)."
+                "choose another software_tpm_port, in inventory/local by another local_first_port "
+                "(each TPM takes its port and the next)."
             )
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     status, output, error = module.run_command(command_line(executable, directory, port))

@@ -286,6 +286,7 @@ def test_a_port_of_another_program_is_named(fleet, tmp_path):
     assert failures[0]["reason"].startswith(
         f"Port {port} on 127.0.0.1 is in use by another program"
     )
+    assert "local_first_port" in failures[0]["reason"]  # what a user of this inventory sets
 
 
 def test_teardown_stops_the_software_tpms_and_only_asked_removes_the_agent(fleet, mended):

@@ -43,7 +43,7 @@ def taken() -> Iterator[int]:
 def test_a_port_that_something_else_has(tmp_path: Path, taken: int) -> None:
     assert _start(tmp_path, port=taken) == (
         f"vm_machine: Port {taken} on 127.0.0.1 is in use by another program; "
-        "choose another vm_host_port."
+        "choose another vm_host_port, in inventory/vm by another vm_first_port."
     )
 
 

@@ -110,8 +110,13 @@ def fingerprint(module: AnsibleModule, mirrors: dict[str, str]) -> str:
     """SHA-256, in hexadecimal, over everything that the image is made from."""
     given = module.params
     files = sorted(path for path in Path(given["files"]).iterdir() if path.is_file())
+    # Where the files lie says nothing about the image; another checkout finds the same one.
+    maker = [
+        word.replace(given["files"], "")
+        for word in debootstrap(module, Path("/"), [given["mirror"]])
+    ]
     inputs = {
-        "commands": [debootstrap(module, Path("/"), [given["mirror"]]), pack(Path("/"))],
+        "commands": [maker, pack(Path("/"))],
         "mirrors": mirrors,
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
     }

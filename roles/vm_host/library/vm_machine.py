@@ -240,7 +240,7 @@ class Machine:
         if taken(self.port):
             self.module.fail_json(
                 msg=f"Port {self.port} on {LOOPBACK} is in use by another program; "
-                "choose another vm_host_port."
+                "choose another vm_host_port, in inventory/vm by another vm_first_port."
             )
 
     def call(self, command: list[str], what: str) -> None:
