@@ -75,16 +75,33 @@ def limits(schema: Schema) -> str:
 
 
 def fields(
-    schema: Schema, definitions: Schema, path: str = ""
+    schema: Schema, definitions: Schema, path: str = "", told: dict[str, str] | None = None
 ) -> Iterator[tuple[str, Schema, bool]]:
-    """Walk through a schema: each field's path, its schema, and whether it must be there."""
+    """Walk through a schema: each field's path, its schema, and whether it must be there.
+
+    What a list holds is walked through once, where a definition of it is met first.
+
+    Args:
+        schema: the schema.
+        definitions: its ``$defs``.
+        path: where in the document it is.
+        told: by reference, the path of the list whose items were walked through.
+    """
+    told = {} if told is None else told
     for name, part in schema.get("properties", {}).items():
         inner = resolved(part, definitions)
         place = f"{path}.{name}" if path else name
+        items = inner.get("items", {}).get("$ref")
+        if items in told:
+            about = f"{inner['description']} Each is as in `{told[items]}`."
+            yield place, inner | {"description": about}, name in schema["required"]
+            continue
         yield place, inner, name in schema["required"]
         while inner.get("type") == "array":
             inner, place = resolved(inner["items"], definitions), f"{place}[]"
-        yield from fields(inner, definitions, place)
+        if items and "properties" in inner:
+            told[items] = place
+        yield from fields(inner, definitions, place, told)
 
 
 def unit(path: str) -> str:

@@ -9,7 +9,7 @@ import re
 import secrets
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tpmtls
 from tpmbench import document, show
@@ -20,7 +20,8 @@ from tpmbench.measuring import Settings
 from tpmbench.options import parser
 from tpmbench.outcome import BenchError, InterruptedRunError, Status, UsageError
 from tpmbench.progress import Progress
-from tpmbench.run import Request, run
+from tpmbench.request import Request
+from tpmbench.run import run
 from tpmbench.sampling import Watch
 from tpmbench.scenarios import SCENARIOS, SUITES, chosen
 from tpmbench.stopping import Stop
@@ -30,7 +31,7 @@ from tpmtls.public import CURVES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -92,8 +93,10 @@ def _run(arguments: argparse.Namespace) -> int:
     curves = arguments.curve or ["p256", "p384"]
     if not any(scenario.measure for scenario in scenarios):
         curves = []  # nothing asks for a key of ours
+    ways = arguments.tcti or [tpmtls.DEFAULT_TCTI]
     request = Request(
-        tcti=arguments.tcti,
+        tcti=ways[0],
+        further=ways[1:],
         curves=[curve for curve in CURVES if curve.name in curves],
         scenarios=scenarios,
         handle=arguments.handle,
@@ -115,6 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
         metadata=arguments.metadata,
         simulated=arguments.simulated_device,
     )
+    request.check()
     result, status, trouble = run(request, Watch(Stop(), Progress()))
     try:
         if arguments.output:
@@ -125,10 +129,17 @@ def _run(arguments: argparse.Namespace) -> int:
         _complain(trouble)
     elif status is Status.INVALID:
         names = sorted(
-            {item["name"] for item in result["scenarios"] if item["status"] == "invalid"}
+            {item["name"] for item in _all_scenarios(result) if item["status"] == "invalid"}
         )
         _complain(f"invalid: {', '.join(names)}; the reasons stand in the result")
     return status
+
+
+def _all_scenarios(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from result["scenarios"]
+    for way in result.get("other_transports", ()):
+        for suite in SUITES:
+            yield from way[suite]
 
 
 def _provision(arguments: argparse.Namespace) -> int:
@@ -158,19 +169,34 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _evict(arguments: argparse.Namespace) -> int:
     journal = Journal(arguments.state_dir or default_state_directory())
     owner = _owner(arguments.owner_auth_file) or Owner()
-    freed, status = 0, Status.MEASURED
+    freed, troubles = 0, {}
     with journal.locked():
-        entries = journal.entries()
-        places = [arguments.tcti] if arguments.tcti else sorted({item.tcti for item in entries})
-        for tcti in places:
+        asked = [arguments.tcti] if arguments.tcti else sorted(_places(journal))
+        for tcti in asked:
+            if not arguments.tcti and tcti not in _places(journal):
+                continue  # all of it was found over another way to the same TPM
             try:
                 with tpmtls.connect(tcti) as transport:
                     freed += recover(transport, journal, owner)
-            except (BenchError, TpmTlsError) as error:  # the other TPMs are cleared all the same
-                _complain(str(error))
-                status = max(status, getattr(error, "status", Status.UNUSABLE))
+            except (BenchError, TpmTlsError, ValueError) as error:  # the others are cleared
+                troubles[tcti] = error
+        left = _places(journal)
+    status = Status.MEASURED
+    for tcti, trouble in troubles.items():
+        if tcti in left or arguments.tcti:
+            _complain(str(trouble))
+            status = max(status, getattr(trouble, "status", Status.UNUSABLE))
     _print(f"freed {freed} {'object' if freed == 1 else 'objects'} that earlier runs left behind\n")
+    for tcti in sorted(left - set(troubles)):
+        _print(
+            f"not looked for everywhere: what was made over {tcti}; run tpm-tls-bench evict "
+            f"--tcti {tcti}\n"
+        )
     return status
+
+
+def _places(journal: Journal) -> set[str]:
+    return {entry.tcti for entry in journal.entries()}
 
 
 def _list(_arguments: argparse.Namespace) -> int:

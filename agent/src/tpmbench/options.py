@@ -40,7 +40,13 @@ def parser(carriers: Mapping[str, Callable[[argparse.Namespace], int]]) -> argpa
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    _add_tpm(parser)
+    parser.add_argument(
+        "--tcti",
+        action="append",
+        help=f"way to the TPM ({tpmtls.DEFAULT_TCTI}); repeat for several ways to the same TPM, "
+        "to have the suites device and messages, and raw-signing, measured over each",
+    )
+    _add_deadline(parser)
     _add_state(parser)
     parser.add_argument(
         "--curve",
@@ -128,6 +134,10 @@ def _add_tpm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tcti", default=tpmtls.DEFAULT_TCTI, help=f"way to the TPM ({tpmtls.DEFAULT_TCTI})"
     )
+    _add_deadline(parser)
+
+
+def _add_deadline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         type=_seconds,

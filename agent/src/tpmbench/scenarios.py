@@ -28,6 +28,7 @@ class Scenario:
         question: a line for ``tpm-tls-bench list``.
         measure: answers it for one curve's key, as an entry of the result document.
         operation: what answers it without a key, instead.
+        asked_of_tpm: it is about the TPM and the way to it, and nothing else.
     """
 
     name: str
@@ -36,6 +37,12 @@ class Scenario:
     question: str
     measure: Callable[[Bench], dict[str, Any]] | None = None
     operation: Operation | None = None
+    asked_of_tpm: bool = False
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether it is measured over every transport, where several are given."""
+        return self.asked_of_tpm or self.suite in ("device", "messages")
 
 
 SCENARIOS = (
@@ -45,6 +52,7 @@ SCENARIOS = (
         "signature",
         "one signature, without TLS: persistent and transient TPM key, software key, the floor",
         signing.raw_signing,
+        asked_of_tpm=True,
     ),
     Scenario(
         "loaded-transport",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from tpmbench import show_device, show_messages
+from tpmbench import show_device, show_messages, show_ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +74,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
                 yield from _scenario_lines(scenario)
         yield from show_messages.lines(document, curve)
     yield from show_device.lines(document)
+    yield from show_ways.lines(document)
     if document["warnings"]:
         yield ""
         yield "Warnings"

@@ -233,24 +233,25 @@ class Keyring:
         return self._owner
 
     @contextlib.contextmanager
-    def noted(self, handle: int | None = None) -> Iterator[bytes]:
+    def noted(self, handle: int | None = None, mark: bytes | None = None) -> Iterator[bytes]:
         """Give a mark for the time of the block, and remove whatever it proves ours at the end.
 
         Args:
             handle: an NV index or a PCR that is to bear the mark; None for loaded objects,
                 sequences and sessions.
+            mark: 32 bytes that were drawn before; None to draw them.
 
         Raises:
             LeftBehindError: something could not be removed.
         """
-        entry = self._enter(handle)
+        entry = self._enter(handle, mark)
         try:
             yield bytes.fromhex(entry.mark)
         finally:
             self._forget(entry)
 
-    def _enter(self, handle: int | None) -> Entry:
-        mark = secrets.token_bytes(32)
+    def _enter(self, handle: int | None, mark: bytes | None = None) -> Entry:
+        mark = mark or secrets.token_bytes(32)
         entry = Entry(mark.hex(), self._transport.tcti, handle, None, self._boot_id)
         self._journal.write(entry)
         return entry
@@ -291,6 +292,9 @@ def provision(
 def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
     """Remove from the TPM what a journal entry proves ours; return how many objects that was.
 
+    The proof is a mark or a Name, whatever transport the entry was made over. Only a session
+    that bears no mark yet is taken for ours by its handle, over the very same transport.
+
     Raises:
         BenchError, TpmTlsError: the TPM did not let it go.
     """
@@ -306,7 +310,9 @@ def remove(transport: Transport, entry: Entry, owner: Owner) -> int:
             if name.hex() == entry.name:
                 evict_control(transport, entry.handle, entry.handle, owner)
                 removed += 1
-    return removed + leftovers.remove(transport, entry.handle, mark, owner.auth)
+    return removed + leftovers.remove(
+        transport, entry.handle, mark, owner.auth, unmarked=entry.tcti == transport.tcti
+    )
 
 
 def forget(transport: Transport, journal: Journal, entry: Entry, owner: Owner) -> int:
@@ -315,31 +321,52 @@ def forget(transport: Transport, journal: Journal, entry: Entry, owner: Owner) -
     Raises:
         LeftBehindError: the TPM did not let it go; the entry stays.
     """
-    try:
-        removed = remove(transport, entry, owner)
-    except (BenchError, TpmTlsError) as error:
-        raise LeftBehindError(_left_behind(entry, error)) from error
+    removed = _removed(transport, entry, owner)
     journal.remove(entry)
     return removed
+
+
+def _removed(transport: Transport, entry: Entry, owner: Owner) -> int:
+    try:
+        return remove(transport, entry, owner)
+    except (BenchError, TpmTlsError) as error:
+        raise LeftBehindError(_left_behind(transport, entry, error)) from error
 
 
 def recover(transport: Transport, journal: Journal, owner: Owner) -> int:
     """Remove what earlier runs left in this transport's TPM; return how many objects.
 
+    One TPM has many ways to it, spelled in many ways: what was made over another transport is
+    looked for as well. Its entry stays where it may be in another TPM, or out of sight.
+
     Raises:
         LeftBehindError: something of ours could not be removed.
     """
     removed = 0
+    leads_here = {transport.tcti}
     for entry in journal.entries():
-        if entry.tcti != transport.tcti:
-            continue
-        removed += forget(transport, journal, entry, owner)
+        if entry.tcti == transport.tcti:
+            removed += forget(transport, journal, entry, owner)
+        elif found := _removed(transport, entry, owner):
+            removed += found
+            leads_here.add(entry.tcti)
+            journal.remove(entry)
+    for entry in journal.entries():
+        if entry.tcti in leads_here and _in_sight(transport, entry):
+            journal.remove(entry)  # it was looked for, and is gone
     return removed
 
 
-def _left_behind(entry: Entry, error: Exception) -> str:
+def _in_sight(transport: Transport, entry: Entry) -> bool:
+    """Tell whether a loaded object of an entry's would be seen: a resource manager hides it."""
+    here, there = (tpmtls.resource_manager(way) for way in (transport.tcti, entry.tcti))
+    # What was loaded over a resource manager has gone with its connection.
+    return here == "none" or there in ("kernel", "tabrmd")
+
+
+def _left_behind(transport: Transport, entry: Entry, error: Exception) -> str:
     where = "a loaded key" if entry.handle is None else f"what is at {entry.handle:#010x}"
     return (
-        f"{where} could not be removed from the TPM at {entry.tcti} ({error}); when the TPM is "
+        f"{where} could not be removed from the TPM at {transport.tcti} ({error}); when the TPM is "
         "back, run tpm-tls-bench evict with the same --state-dir"
     )

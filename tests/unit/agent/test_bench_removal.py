@@ -153,13 +153,55 @@ def ours(number: int) -> Object:
     return Object(MARKS[number], NAMES[number])
 
 
+RAW, OTHER = "swtpm:port=1", "swtpm:port=2"
+
+
 def test_another_tpms_entries_are_left_for_another_time(journal: Journal) -> None:
-    journal.write(entry(0))
-    journal.write(entry(1, "device:/dev/other"))
-    channel = ManyObjects({0x81000000: ours(0), 0x81000001: ours(1)})
-    assert recover(Transport(channel, TCTI), journal, Owner()) == 1
-    assert set(channel.objects) == {0x81000001}
-    assert journal.entries() == [entry(1, "device:/dev/other")]
+    journal.write(entry(0, RAW))
+    journal.write(entry(1, OTHER))
+    stranger = Object(MARKS[2], NAMES[2])
+    channel = ManyObjects({0x81000000: ours(0), 0x81000001: stranger, 0x80000000: stranger})
+    assert recover(Transport(channel, RAW), journal, Owner()) == 1
+    assert set(channel.objects) == {0x81000001, 0x80000000}
+    assert journal.entries() == [entry(1, OTHER)]
+
+
+def test_what_was_made_over_another_way_to_this_tpm_is_removed(journal: Journal) -> None:
+    transient = Entry(MARKS[2].hex(), OTHER, None, None, None)
+    for item in (entry(0, OTHER), entry(1, "mssim:port=3"), transient):
+        journal.write(item)
+    channel = ManyObjects({0x81000000: ours(0), 0x80000000: ours(2)})
+    assert recover(Transport(channel, RAW), journal, Owner()) == 2
+    assert channel.objects == {}
+    assert journal.entries() == [entry(1, "mssim:port=3")]
+
+
+def test_what_is_gone_is_forgotten_where_its_way_proved_to_lead_here(journal: Journal) -> None:
+    gone = Entry(MARKS[2].hex(), OTHER, None, None, None)
+    journal.write(entry(0, OTHER))
+    journal.write(gone)
+    assert recover(Transport(ManyObjects({}), RAW), journal, Owner()) == 0
+    assert len(journal.entries()) == 2
+    assert recover(Transport(ManyObjects({0x81000000: ours(0)}), RAW), journal, Owner()) == 1
+    assert journal.entries() == []
+
+
+def test_what_a_resource_manager_hides_is_not_called_gone(journal: Journal) -> None:
+    hidden = Entry(MARKS[2].hex(), RAW, None, None, None)
+    managed = Entry(MARKS[1].hex(), "tabrmd:bus_type=session", None, None, None)
+    for item in (entry(0, RAW), hidden, managed):
+        journal.write(item)
+    channel = ManyObjects({0x81000000: ours(0)})
+    assert recover(Transport(channel, "tabrmd"), journal, Owner()) == 1
+    assert {item.mark for item in journal.entries()} == {hidden.mark, managed.mark}
+
+
+def test_what_is_found_over_another_way_and_not_let_go_is_said(journal: Journal) -> None:
+    journal.write(entry(0, OTHER))
+    channel = ManyObjects({0x81000000: ours(0)}, refuses=0x9A2)
+    with pytest.raises(LeftBehindError, match=f"at {RAW}"):
+        recover(Transport(channel, RAW), journal, Owner())
+    assert journal.entries() == [entry(0, OTHER)]
 
 
 def test_what_cannot_be_removed_stays_written_down(journal: Journal) -> None:
@@ -197,3 +239,43 @@ def test_auto_takes_the_first_free_handle_up_to_the_last() -> None:
     channel.objects[hole] = ours(0)
     with pytest.raises(BenchError, match="no handle is free"):
         free_handle(Transport(channel, TCTI), None)
+
+
+class OneSession:
+    """A channel to a TPM with one policy session, and what its policy digest is."""
+
+    def __init__(self, number: int, digest: bytes) -> None:
+        self._number, self._digest = number, digest
+        self.flushed = False
+        self._response = b""
+
+    def send(self, command: bytes) -> None:
+        code, first = struct.unpack_from(">II", command, 6)
+        if code == 0x17A:
+            here = struct.unpack_from(">I", command, 14)[0] >> 24 == 0x02 and not self.flushed
+            page = [0x02000000 | self._number] if here else []
+            listed = struct.pack(f">BII{len(page)}I", 0, first, len(page), *page)
+            self._response = _success(listed)
+        elif code == 0x189:
+            self._response = _success(struct.pack(">H", len(self._digest)) + self._digest)
+        else:
+            assert code == 0x165, f"unexpected command {code:#x}"
+            self.flushed = True
+            self._response = _success(b"")
+
+    def receive(self, timeout: float) -> bytes:  # noqa: ARG002  # as every channel has it
+        return self._response
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("over", "flushed"), [(RAW, True), (OTHER, False)])
+def test_a_session_without_a_mark_is_ours_over_the_same_way_only(
+    journal: Journal, over: str, flushed: bool
+) -> None:
+    journal.write(Entry(MARKS[0].hex(), RAW, 0x03000001, None, None))
+    channel = OneSession(1, bytes(32))
+    recover(Transport(channel, over), journal, Owner())
+    assert channel.flushed is flushed
+    assert (journal.entries() == []) is flushed

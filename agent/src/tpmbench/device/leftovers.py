@@ -34,7 +34,9 @@ _BANKS = {0x0004: 20, 0x000B: 32, 0x000C: 48, 0x000D: 64}
 _RC_SEQUENCE = 0x103
 
 
-def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: bytes) -> int:
+def remove(
+    transport: Transport, handle: int | None, mark: bytes, owner_auth: bytes, *, unmarked: bool
+) -> int:
     """Remove what a mark proves ours, apart from keys; return how much that was.
 
     Args:
@@ -42,6 +44,7 @@ def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: by
         handle: the NV index, PCR or session that the mark was for, a key's handle, or None.
         mark: 32 bytes.
         owner_auth: the owner hierarchy's auth value.
+        unmarked: a session at the handle that bears no mark yet is ours too.
 
     Raises:
         TpmError: the TPM did not let go of it.
@@ -49,7 +52,7 @@ def remove(transport: Transport, handle: int | None, mark: bytes, owner_auth: by
     if handle is None:
         return _flush_sequences(transport, mark)
     if handle & ~_NUMBER == _POLICY_SESSIONS:
-        return _flush_session(transport, handle, mark)
+        return _flush_session(transport, handle, mark, unmarked=unmarked)
     if NV_FIRST <= handle <= NV_LAST:
         return _undefine(transport, handle, mark, owner_auth)
     if handle in PCRS:
@@ -91,7 +94,7 @@ def next_session(transport: Transport) -> int:
     return _POLICY_SESSIONS | next(number for number in range(_NUMBER) if number not in taken)
 
 
-def _flush_session(transport: Transport, handle: int, mark: bytes) -> int:
+def _flush_session(transport: Transport, handle: int, mark: bytes, *, unmarked: bool) -> int:
     """Flush a session that bears the mark, or none yet: it was free before, and is as new."""
     # Loaded sessions are listed with the kind that they are, in a range of their own.
     loaded = {item & _NUMBER for item in commands.handles(transport, _LOADED_SESSIONS)}
@@ -101,7 +104,8 @@ def _flush_session(transport: Transport, handle: int, mark: bytes) -> int:
         found = commands.run(transport, "TPM2_PolicyGetDigest", (handle,)).parameters
     except TpmError:  # an HMAC session has no policy digest
         return 0
-    if found not in (sized(_session_digest(mark)), sized(bytes(32))):
+    ours = [_session_digest(mark), *([bytes(32)] if unmarked else [])]
+    if found not in map(sized, ours):
         return 0
     commands.flush(transport, handle)
     return 1

@@ -10,7 +10,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from tpm2_pytss import TSS2_Exception
 
 from tpmbench.device import codes, stack
-from tpmbench.device.artefacts import flag
 from tpmbench.device.operation import Job, NotRunError, Operation, WrongAnswerError
 from tpmbench.device.stage import Stage
 from tpmbench.measuring import Absent
@@ -104,7 +103,6 @@ class Suite:
             TransportError: the TPM cannot be reached any more.
             LeftBehindError: something of ours could not be removed.
         """
-        first = len(into)
         with contextlib.ExitStack() as ours:
             keyring = self._keyring
             mark = ours.enter_context(keyring.noted())
@@ -116,7 +114,6 @@ class Suite:
                 self._watch.progress.begin(operation.name)
                 into.append(self._one(stage, esapi, operation))
                 self._watch.progress.end()
-        flag(into[first:], self._transport.tcti)
 
     def _stack(self, stage: Stage, ours: contextlib.ExitStack) -> Stack | Absent:
         try:
