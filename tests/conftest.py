@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,14 @@ from tests.support import swtpm as software_tpm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tests.support.swtpm import Swtpm
 
 _FIXTURES = {"swtpm", "make_swtpm"}
+_HERE = Path(__file__).parent
+# What is not tested side by side: these share a machine, an image or a row of ports. Else a file is a
+# group, for its fixtures' sake.
+_GROUPS = {"vm": "machines", "molecule": "machines", "playbook": "fleets"}
 
 
 def pytest_configure() -> None:
@@ -25,9 +29,13 @@ def pytest_configure() -> None:
     guard.watch()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs swtpm, and skip it where there is none."""
+    """Mark what needs swtpm, and skip it where there is none; group what must share a process."""
     for item in items:
+        place = Path(item.path).relative_to(_HERE)
+        group = _GROUPS.get(place.parts[0], str(place.with_suffix("")))
+        item.add_marker(pytest.mark.xdist_group(group))
         if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.swtpm)
         if item.get_closest_marker("swtpm") and not software_tpm.available:
