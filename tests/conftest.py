@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _FIXTURES = {"swtpm", "make_swtpm"}
 _HERE = Path(__file__).parent
-# What is not tested side by side: these share a machine, an image or a row of ports. Else a file is a
-# group, for its fixtures' sake.
+# What is not tested side by side: these share a machine, an image or a row of ports. Else a file is
+# a group, for its fixtures' sake.
 _GROUPS = {"vm": "machines", "molecule": "machines", "playbook": "fleets"}
 
 
