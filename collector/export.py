@@ -8,6 +8,7 @@ documents, whose path is in each row's metadata.
 from __future__ import annotations
 
 import calendar
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,13 +20,11 @@ from collector.text import label_value, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from collector.stats import Distribution
     from collector.summarise import Arm, Scenario
     from collector.view import Failure
 
 CSV_HEADER = ("metric", "value", "unit", "metadata", "timestamp")
-
-# A figure: metric, value, unit.
-_Row = tuple[str, float | int, str]
 
 
 def epoch(instant: str) -> int:
@@ -37,43 +36,39 @@ def epoch(instant: str) -> int:
     return calendar.timegm(time.strptime(instant, "%Y-%m-%dT%H:%M:%SZ"))
 
 
-def _number(value: float) -> float | int:
-    return int(value) if value == int(value) else value
+# The metrics of an arm in the order of their rows, with their units; %s is the arm's own unit.
+_METRICS = (
+    *((name, "ns") for name in ("median", "median_low", "median_high", "p95", "p99")),
+    *((name, "ns") for name in ("minimum", "maximum", "mean", "stddev", "error")),
+    ("rate", "%s/s"),
+    ("samples", "%ss"),
+    ("signatures_signer", "signatures"),
+    ("signatures_transport", "signatures"),
+    ("signatures_peer", "signatures"),
+    ("resumed", "connections"),
+    ("resubmitted", "%ss"),
+    ("tpm_commands", "commands"),
+)
+_DURATIONS = 12
 
 
-def _figures(arm: Arm, unit: str) -> Iterator[_Row]:
-    """Every known figure of an arm."""
+def _times(found: Distribution) -> Iterator[float | None]:
+    middle = found.median
+    yield from (middle.value, middle.low, middle.high, found.p95, found.p99, found.minimum)
+    yield from (found.maximum, found.mean, found.stddev, found.error)
+
+
+def _figures(arm: Arm) -> list[str | None]:
+    """An arm's figures in the order of ``_METRICS``, as they are written; None: not known."""
     found = arm.durations
+    figures: list[str | None] = [None] * _DURATIONS
     if found is not None:
-        times = (
-            ("median", found.median.value),
-            ("median_low", found.median.low),
-            ("median_high", found.median.high),
-            ("p95", found.p95),
-            ("p99", found.p99),
-            ("minimum", found.minimum),
-            ("maximum", found.maximum),
-            ("mean", found.mean),
-            ("stddev", found.stddev),
-            ("error", found.error),
-        )
-        for name, value in times:
-            if value is not None:
-                yield (name, _number(value), "ns")
-        if found.rate_per_s is not None:
-            yield ("rate", found.rate_per_s, f"{unit}/s")
-        yield ("samples", found.n, f"{unit}s")
-    counts = (
-        ("signatures_signer", arm.signer, "signatures"),
-        ("signatures_transport", arm.transport, "signatures"),
-        ("signatures_peer", arm.peer, "signatures"),
-        ("resumed", arm.resumed, "connections"),
-        ("resubmitted", arm.resubmitted, f"{unit}s"),
-        ("tpm_commands", arm.tpm_commands, "commands"),
-    )
-    for name, number, of in counts:
-        if number is not None:
-            yield (name, number, of)
+        figures = [
+            None if time is None else repr(time).removesuffix(".0") for time in _times(found)
+        ]
+        figures += [None if found.rate_per_s is None else repr(found.rate_per_s), repr(found.n)]
+    counts = (arm.signer, arm.transport, arm.peer, arm.resumed, arm.resubmitted, arm.tpm_commands)
+    return figures + [None if count is None else repr(count) for count in counts]
 
 
 def _json(value: object) -> str:
@@ -98,25 +93,55 @@ def _about(host: Host) -> str:
     )
 
 
-def _rows(hosts: Iterable[Host]) -> Iterator[tuple[str, int, Iterable[_Row]]]:
-    """Yields metadata as JSON, its timestamp, and the figures it belongs to.
+@functools.lru_cache(maxsize=4096)
+def _name(word: str) -> str:
+    return _json(word)
 
-    First a figure of each host, with what is known of it; then those of its arms.
+
+@functools.lru_cache(maxsize=1024)
+def _templates(unit: str, known: tuple[bool, ...]) -> tuple[str, str]:
+    """Rows of CSV and of NDJSON for an arm's known figures: %s for numbers, NUL for a row's end.
+
+    A fleet has millions of rows and a few dozens of these, so the work on each row is done here.
     """
-    for host in hosts:
-        when = epoch(host.finished_at)
-        yield _about(host), when, (("host", 1, "hosts"),)
-        for scenario in host.scenarios:
-            about: dict[str, Any] = {
-                "run_id": host.run_id,
-                "host": host.host,
-                "emulated": host.emulated,
-                "scenario": scenario.name,
-                "curve": scenario.curve,
-                "status": scenario.status,
-            }
-            for arm in scenario.arms:
-                yield _json(about | {"arm": arm.name}), when, _figures(arm, scenario.unit)
+    metrics = [
+        (name, of.replace("%s", unit))
+        for (name, of), there in zip(_METRICS, known, strict=True)
+        if there
+    ]
+    csv = "".join(f"{name},%s,{of}\0" for name, of in metrics)
+    ndjson = "".join(f'{{"metric":"{name}","value":%s,"unit":"{of}\0' for name, of in metrics)
+    return csv, ndjson
+
+
+def _ends(metadata: str, when: int) -> tuple[str, str]:
+    """What ends a row of CSV and of NDJSON."""
+    quoted = metadata.replace('"', '""')
+    return f',"{quoted}",{when}\n', f'","metadata":{metadata},"timestamp":{when}}}\n'
+
+
+def _of_host(host: Host) -> Iterator[tuple[str, str]]:
+    """Yields a figure of the host, with what is known of it; then those of its arms."""
+    when = epoch(host.finished_at)
+    of_csv, of_json = _ends(_about(host), when)
+    yield f"host,1,hosts{of_csv}", f'{{"metric":"host","value":1,"unit":"hosts{of_json}'
+    for scenario in host.scenarios:
+        about: dict[str, Any] = {
+            "run_id": host.run_id,
+            "host": host.host,
+            "emulated": host.emulated,
+            "scenario": scenario.name,
+            "curve": scenario.curve,
+            "status": scenario.status,
+        }
+        start = _json(about).removesuffix("}")
+        for arm in scenario.arms:
+            of_csv, of_json = _ends(f'{start},"arm":{_name(arm.name)}}}', when)
+            figures = _figures(arm)
+            known = tuple([figure is not None for figure in figures])
+            csv, ndjson = _templates(scenario.unit, known)
+            numbers = tuple([figure for figure in figures if figure is not None])
+            yield (csv % numbers).replace("\0", of_csv), (ndjson % numbers).replace("\0", of_json)
 
 
 def flat_lines(hosts: Iterable[Host]) -> Iterator[tuple[str, str]]:
@@ -127,16 +152,12 @@ def flat_lines(hosts: Iterable[Host]) -> Iterator[tuple[str, str]]:
     of an invalid scenario are there too, with ``"status": "invalid"`` in the metadata.
     """
     yield ",".join(CSV_HEADER) + "\n", ""
-    for metadata, when, figures in _rows(hosts):
-        quoted = metadata.replace('"', '""')
-        # What ends every row of these stands between them and after the last one.
-        of_csv = f',"{quoted}",{when}\n'
-        of_json = f'","metadata":{metadata},"timestamp":{when}}}\n'
-        csv, ndjson = [], []
-        for metric, value, unit in figures:
-            csv.append(f"{metric},{value!r},{unit}")
-            ndjson.append(f'{{"metric":"{metric}","value":{value!r},"unit":"{unit}')
-        yield of_csv.join([*csv, ""]), of_json.join([*ndjson, ""])
+    for host in hosts:
+        yield from _of_host(host)
+
+
+# The same words come again with every arm.
+_label = functools.lru_cache(maxsize=4096)(label_value)
 
 
 def _labels(**values: str) -> str:
@@ -152,18 +173,17 @@ def _valid_arms(hosts: Iterable[Host]) -> Iterator[tuple[str, Arm]]:
     for host in hosts:
         for scenario in host.scenarios:
             if scenario.status == "valid":
-                where = _labels(**_where(host, scenario))
+                where = _where(host, scenario)
                 for arm in scenario.arms:
-                    yield f'{where},arm="{label_value(arm.name)}"', arm
+                    yield f'{where},arm="{_label(arm.name)}"', arm
 
 
-def _where(host: Host, scenario: Scenario) -> dict[str, str]:
-    return {
-        "run": host.run_id,
-        "host": host.host,
-        "scenario": scenario.name,
-        "curve": scenario.curve or "",
-    }
+def _where(host: Host, scenario: Scenario) -> str:
+    """Labels of a scenario on a host."""
+    return (
+        f'run="{_label(host.run_id)}",host="{_label(host.host)}",'
+        f'scenario="{_label(scenario.name)}",curve="{scenario.curve or ""}"'
+    )
 
 
 def _durations(hosts: Iterable[Host]) -> Iterator[_Sample]:
@@ -194,7 +214,7 @@ def _resumed(hosts: Iterable[Host]) -> Iterator[_Sample]:
 def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
     for host in hosts:
         for scenario in host.scenarios:
-            where = _labels(**_where(host, scenario))
+            where = _where(host, scenario)
             for found in scenario.ratios:
                 arms = found.comparison
                 labels = f'{where},numerator="{arms.numerator}",denominator="{arms.denominator}"'
@@ -211,7 +231,7 @@ def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
 def _validity(hosts: Iterable[Host]) -> Iterator[_Sample]:
     for host in hosts:
         for scenario in host.scenarios:
-            yield ("", _labels(**_where(host, scenario)), int(scenario.status == "valid"))
+            yield ("", _where(host, scenario), int(scenario.status == "valid"))
 
 
 def _platforms(hosts: Iterable[Host]) -> Iterator[_Sample]:
@@ -277,6 +297,7 @@ def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) 
     for short, kind, about, samples in whole:
         name = f"tpm_tls_bench_{short}"
         yield f"# TYPE {name} {kind}\n# HELP {name} {about}\n"
-        for suffix, labels, value in samples(hosts):
-            yield f"{name}{suffix}{{{labels}}} {value!r}\n"
+        yield from (
+            f"{name}{suffix}{{{labels}}} {value!r}\n" for suffix, labels, value in samples(hosts)
+        )
     yield "# EOF\n"

@@ -39,6 +39,7 @@ MAX_NUMBER = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * len(str(MAX_NUMBER))
+_FRACTION = re.compile(rb"\.0+")
 _HALF_SURROGATES = (b"\\ud", b"\\uD")
 
 Document = dict[str, Any]
@@ -179,7 +180,9 @@ def _parse(content: bytes) -> tuple[Any, bool]:
         # CPython's limit on the digits of an integer.
         raise BrokenDocumentError("", "a number has thousands of digits") from None
     # Looking at the bytes is a hundred times quicker than at every value, and nearly always enough.
-    odd = odd or _MANY_DIGITS in content.translate(_DIGITS_ALIKE)
+    alike = content.translate(_DIGITS_ALIKE)
+    # Fractions may be as long as they like, and every ratio in a document has one.
+    odd = odd or (_MANY_DIGITS in alike and _MANY_DIGITS in _FRACTION.sub(b".", alike))
     return document, odd or any(half in content for half in _HALF_SURROGATES)
 
 

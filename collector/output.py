@@ -19,8 +19,18 @@ class UsageError(ValueError):
     """What the user asked for cannot be done; the message says why and what to do."""
 
 
-def _same(part: Path, path: Path) -> bool:
-    return path.is_file() and filecmp.cmp(part, path, shallow=False)
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def _put(path: Path) -> bool:
+    """Puts what was written in the file's place; says whether that changed it."""
+    part = _part(path)
+    if path.is_file() and filecmp.cmp(part, path, shallow=False):
+        part.unlink()
+        return False
+    part.replace(path)
+    return True
 
 
 def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> list[Path]:
@@ -36,22 +46,15 @@ def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> li
     Raises:
         OSError: One of them cannot be written.
     """
-    parts = [path.with_name(f".{path.name}.part") for path in paths]
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(part.open("w", encoding="utf-8", newline="\n")) for part in parts
+            stack.enter_context(_part(path).open("w", encoding="utf-8", newline="\n"))
+            for path in paths
         ]
         for piece in pieces:
             for file, text in zip(files, piece, strict=True):
                 file.write(text)
-    changed = []
-    for part, path in zip(parts, paths, strict=True):
-        if _same(part, path):
-            part.unlink()
-        else:
-            part.replace(path)
-            changed.append(path)
-    return changed
+    return [path for path in paths if _put(path)]
 
 
 def write(path: Path, pieces: Iterable[str]) -> bool:
@@ -60,7 +63,9 @@ def write(path: Path, pieces: Iterable[str]) -> bool:
     Raises:
         OSError: It cannot be written.
     """
-    return bool(write_together((path,), ((piece,) for piece in pieces)))
+    with _part(path).open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(pieces)
+    return _put(path)
 
 
 @contextlib.contextmanager

@@ -34,9 +34,11 @@ class Sample:
         """Takes an arm out of a document."""
         counts = arm["signatures"]
         known = (counts["signer"], counts["transport"], counts["peer"])
+        ordered = np.array(arm["samples_ns"], dtype=np.float64)
+        ordered.sort()
         return cls(
             arm=arm["name"],
-            ordered=np.sort(np.array(arm["samples_ns"], dtype=np.float64)),
+            ordered=ordered,
             stream=stream,
             signatures=tuple(count for count in known if count is not None),
             resumed=arm["resumed"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector import labels, verdicts
 from collector.ratios import Ratio, ratios
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collector.load import Document, Loaded
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(NamedTuple):
     """One way of holding the key within a scenario.
 
     Attributes:
@@ -136,7 +135,7 @@ def _arm(
 ) -> Arm:
     # Clients at once overlap, so that their samples add up to more than the time they took.
     if durations is not None and arm.get("elapsed_ns"):
-        durations = replace(durations, rate_per_s=durations.n * 1e9 / arm["elapsed_ns"])
+        durations = durations._replace(rate_per_s=durations.n * 1e9 / arm["elapsed_ns"])
     waited = arm.get("waited_ns")
     total = 0.0 if waited is None else float(sample.ordered.sum())
     return Arm(
