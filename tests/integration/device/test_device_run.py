@@ -297,7 +297,8 @@ def test_nothing_is_left_after_sigkill_and_the_next_start(swtpm: Swtpm, tmp_path
         process.communicate()
         left = things(swtpm.tcti)
         dirty |= {what for what, found in left.items() if found != before[what]}
-        assert agent.journal_files(), "killed before anything was made"
+        # Between two operations there is nothing of ours, and nothing is written down.
+        assert agent.journal_files() or left == before
         if moment % 2:
             assert agent("evict").returncode == 0
         else:
