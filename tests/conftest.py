@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,14 +12,11 @@ from tests.support import swtpm as software_tpm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.support.swtpm import Swtpm
 
 _FIXTURES = {"swtpm", "make_swtpm"}
-_HERE = Path(__file__).parent
-# What is not tested side by side: these share a machine, an image or a row of ports. Else a file is
-# a group, for its fixtures' sake.
-_GROUPS = {"vm": "machines", "molecule": "machines", "playbook": "fleets"}
 
 
 def pytest_configure() -> None:
@@ -29,13 +25,19 @@ def pytest_configure() -> None:
     guard.watch()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep together what must share a process."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.support.side_by_side import Groups
+
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs swtpm, and skip it where there is none; group what must share a process."""
+    """Mark what needs swtpm, and skip it where there is none."""
     for item in items:
-        place = Path(item.path).relative_to(_HERE)
-        group = _GROUPS.get(place.parts[0], str(place.with_suffix("")))
-        item.add_marker(pytest.mark.xdist_group(group))
         if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.swtpm)
         if item.get_closest_marker("swtpm") and not software_tpm.available:
