@@ -88,8 +88,9 @@ class Simulator:
                         return
                     client.sendall(bytes(4))
                     continue
-                _, size = struct.unpack(">BI", self._exactly(client, 5))
-                command = self._exactly(client, size)
+                command = self._exactly(client, int.from_bytes(self._exactly(client, 5)[1:]))
+                if not command:
+                    return
                 self._seen(command)
                 upstream.sendall(command)
                 answer = receive(upstream)

@@ -53,8 +53,8 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether all six hold."""
-        return all(finding.holds for finding in self.findings)
+        """Whether all six hold, as far as they could be looked at; one that fails always shows."""
+        return all(finding.holds is not False for finding in self.findings)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON's objects."""
@@ -130,17 +130,6 @@ _OF_A_KEY = (
         _kind,
         "provision an ECDSA key on P-256 or P-384 with SHA-256 or SHA-384",
     ),
-    _Assumption(
-        "the key needs no second credential",
-        lambda area: bool(int(area.objectAttributes) & public.USER_WITH_AUTH),
-        lambda area: (
-            "userWithAuth is set; whether the auth value is empty is not tried, "
-            "since a wrong one may count as an attack"
-            if int(area.objectAttributes) & public.USER_WITH_AUTH
-            else "it can be used under a policy only"
-        ),
-        "provision the key with userWithAuth and an empty auth value",
-    ),
 )
 
 
@@ -170,13 +159,14 @@ def examine(
 def _out_of_reach(reason: str) -> list[Finding]:
     unseen = [
         Finding(text, None, "not looked at: the TPM is out of reach")
-        for text in (_EXISTS, *(item.text for item in _OF_A_KEY), _PERSISTENT)
+        for text in (_EXISTS, *(item.text for item in _OF_A_KEY), _OPEN, _PERSISTENT)
     ]
     text, _, remedy = reason.partition("; ")
     return [*unseen, Finding(_REACHABLE, holds=False, found=text, remedy=remedy or None)]
 
 
 _EXISTS = "a signing key exists in the TPM"
+_OPEN = "the key needs no second credential"
 _PERSISTENT = "the key is at a persistent handle"
 _REACHABLE = "this process can use the TPM"
 
@@ -189,17 +179,50 @@ def _findings(transport: Transport, handle: int | None) -> list[Finding]:
         remedy = "let the attestation agent provision the key, or give the handle it used"
         unseen = [
             Finding(text, None, "not looked at: there is no key")
-            for text in (*(item.text for item in _OF_A_KEY), _PERSISTENT)
+            for text in (*(item.text for item in _OF_A_KEY), _OPEN, _PERSISTENT)
         ]
         return [Finding(_EXISTS, holds=False, found=where, remedy=remedy), *unseen, reachable]
-    best = max(candidates, key=lambda item: sum(check.holds(item.area) for check in _OF_A_KEY))
+    best = max(candidates, key=_merit)
     findings = [Finding(_EXISTS, holds=True, found=f"at {best.handle:#010x}")]
     for check in _OF_A_KEY:
         holds = check.holds(best.area)
         findings.append(
             Finding(check.text, holds, check.found(best.area), None if holds else check.remedy)
         )
-    return [*findings, _persistence(best.handle), reachable]
+    return [*findings, _openness(transport, best), _persistence(best.handle), reachable]
+
+
+def _merit(candidate: _Candidate) -> int:
+    used_by_auth = bool(int(candidate.area.objectAttributes) & public.USER_WITH_AUTH)
+    return used_by_auth + sum(check.holds(candidate.area) for check in _OF_A_KEY)
+
+
+def _openness(transport: Transport, candidate: _Candidate) -> Finding:
+    """Look whether the key signs without an auth value. Tried only where that does no harm."""
+    attributes = int(candidate.area.objectAttributes)
+    if not attributes & public.USER_WITH_AUTH:
+        return Finding(_OPEN, False, "it can be used under a policy only", _OPEN_REMEDY)
+    if not attributes & public.NO_DA:
+        found = (
+            "userWithAuth is set; whether the auth value is empty was not tried, since this key "
+            "(noDA is not set) counts a wrong one as an attack"
+        )
+        return Finding(_OPEN, None, found, "try it yourself, or provision the key with noDA")
+    try:
+        tpmtls.attach(transport, candidate.handle)
+    except tpmtls.AuthRequired:
+        found = "a signature with an empty auth value was tried and refused: it has an auth value"
+        return Finding(_OPEN, False, found, _OPEN_REMEDY)
+    except tpmtls.UnusableKey as error:
+        return Finding(_OPEN, None, f"userWithAuth is set; no signature was tried: {error}")
+    except TpmError as error:
+        return Finding(_OPEN, None, f"a signature with an empty auth value was tried: {error}")
+    return Finding(_OPEN, True, "a signature with an empty auth value was tried, and is right")
+
+
+_OPEN_REMEDY = (
+    "provision the key with userWithAuth and an empty auth value, or give tpmtls the value as auth="
+)
 
 
 def _persistence(handle: int) -> Finding:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpmbench import crowds, handshakes, listening, signing
 from tpmbench.device.table import OPERATIONS
 from tpmbench.messages import suite as messages
+from tpmbench.outcome import UsageError
 from tpmbench.pqc.operations import OPERATIONS as POST_QUANTUM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tpmbench.context import Bench
     from tpmbench.device.operation import Operation
@@ -126,6 +128,30 @@ SCENARIOS = (
 SUITES = tuple(dict.fromkeys(scenario.suite for scenario in SCENARIOS))
 
 
-def chosen(suites: list[str], names: list[str]) -> list[Scenario]:
-    """Return the scenarios of the suites and those named, in the table's order."""
-    return [item for item in SCENARIOS if item.suite in suites or item.name in names]
+def chosen(suites: Sequence[str], names: Sequence[str]) -> list[Scenario]:
+    """Return the scenarios that are asked for, in the table's order.
+
+    Args:
+        suites: whole suites; where names are given too, those that the names are of.
+        names: of scenarios; none for all of the suites.
+
+    Raises:
+        UsageError: there is no such scenario, or it is in none of the suites.
+    """
+    by_name = {item.name: item for item in SCENARIOS}
+    for name in names:
+        if name not in by_name:
+            like = difflib.get_close_matches(name, by_name, 1)
+            hint = f"did you mean {like[0]}? " if like else ""
+            raise UsageError(
+                f"there is no scenario {name!r}; {hint}tpm-tls-bench list names all of them"
+            )
+        suite = by_name[name].suite
+        if suites and suite not in suites:
+            raise UsageError(
+                f"the scenario {name} is of the suite {suite}, and --suite asks for "
+                f"{' and '.join(suites)} only; add --suite {suite}, or leave --suite out"
+            )
+    if names:
+        return [item for item in SCENARIOS if item.name in names]
+    return [item for item in SCENARIOS if item.suite in suites]

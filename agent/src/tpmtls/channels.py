@@ -184,13 +184,23 @@ def _options(tcti: str, where: str) -> Iterator[tuple[str, str]]:
 
 
 class _Tss:
-    """Any TCTI of the TSS. Its receive waits as long as that TCTI does."""
+    """Any TCTI of the TSS. Its receive waits as long as that TCTI does.
+
+    What the TSS raises where the other side is gone is raised as :class:`OSError`, as it is
+    for every other channel.
+    """
 
     def __init__(self, tcti: object) -> None:
+        from tpm2_pytss import TSS2_Exception  # noqa: PLC0415  # only where it is used
+
         self._tcti = tcti
+        self._broken = TSS2_Exception
 
     def send(self, command: bytes) -> None:
-        self._tcti.transmit(command)  # type: ignore[attr-defined]
+        try:
+            self._tcti.transmit(command)  # type: ignore[attr-defined]
+        except self._broken as error:
+            raise OSError(errno.EIO, str(error)) from error
 
     def receive(self, timeout: float) -> bytes:
         poll = select.poll()
@@ -202,7 +212,10 @@ class _Tss:
             poll.register(handle.fd, select.POLLIN)
         if handles and not poll.poll(max(0.0, timeout) * 1000):
             raise TimeoutError
-        return bytes(self._tcti.receive())  # type: ignore[attr-defined]
+        try:
+            return bytes(self._tcti.receive())  # type: ignore[attr-defined]
+        except self._broken as error:
+            raise OSError(errno.EIO, str(error)) from error
 
     def close(self) -> None:
         self._tcti.close()  # type: ignore[attr-defined]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support import tpm
 
 if TYPE_CHECKING:
     from tests.support.agent import Agent
@@ -65,3 +67,35 @@ def test_doctor_without_a_tpm_looks_at_the_platform_all_the_same(agent: Agent) -
     assert [item["holds"] for item in report["assumptions"]] == [None] * 5 + [False]
     assert "/dev/no-such-tpm" in report["assumptions"][-1]["found"]
     assert len(report["platform"]["evidence"]) > 10
+
+
+CREDENTIAL = "the key needs no second credential"
+
+
+@pytest.mark.parametrize(
+    ("options", "holds", "found"),
+    [
+        ({}, True, "a signature with an empty auth value was tried, and is right"),
+        ({"auth": b"secret"}, False, "tried and refused: it has an auth value"),
+        ({"auth": b"secret", "attributes": tpm.LOCKABLE_KEY}, None, "was not tried, since"),
+        ({"attributes": tpm.LOCKABLE_KEY}, None, "noDA is not set"),
+        ({"attributes": tpm.POLICY_KEY}, False, "under a policy only"),
+        ({"attributes": tpm.RESTRICTED_KEY}, None, "no signature was tried: "),
+    ],
+)
+def test_doctor_says_what_it_tried_and_counts_as_no_attack(
+    agent: Agent, swtpm: Swtpm, options: dict[str, Any], holds: bool | None, found: str
+) -> None:
+    tpm.put_key(swtpm.tcti, 0x81000010, **options)
+    before = swtpm.handles()
+    done = agent("doctor", "--json", "--metadata", "never")
+    assert "Traceback" not in done.stderr
+    report = json.loads(done.stdout)
+    assert len(report["assumptions"]) == ASSUMPTIONS
+    (finding,) = [item for item in report["assumptions"] if item["assumption"] == CREDENTIAL]
+    assert finding["holds"] is holds
+    assert found in finding["found"]
+    fails = any(item["holds"] is False for item in report["assumptions"])
+    assert (report["holds"], done.returncode) == (not fails, 1 if fails else 0)
+    assert tpm.lockout_counter(swtpm.tcti) == 0
+    assert swtpm.handles() == before

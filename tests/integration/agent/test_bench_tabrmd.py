@@ -20,7 +20,7 @@ import pytest
 
 from tests.support import swtpm as software_tpm
 from tests.support import tpm
-from tests.support.agent import SOURCE, Agent
+from tests.support.agent import SOURCE, Agent, sentence, wait_for_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +102,11 @@ class Bus:
             assert self._processes[-1].poll() is None, self._log.read_text()
             time.sleep(0.05)
         raise AssertionError(f"tpm2-abrmd is not on the bus: {self._log.read_text()}")
+
+    def kill_the_manager(self) -> None:
+        """End tpm2-abrmd without a chance to tidy up."""
+        self._processes[-1].kill()
+        self._processes[-1].wait()
 
     def stop(self) -> None:
         """End both."""
@@ -197,3 +202,32 @@ def test_commands_per_signature(
 def test_the_tpm_is_as_it_was(measured: Measured) -> None:
     assert len(measured.before.persistent) == 1
     assert measured.after == measured.before
+
+
+def test_a_manager_that_is_killed_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
+    swtpm = software_tpm.Swtpm(tmp_path / "tpm")
+    swtpm.start()
+    bus = Bus(tmp_path, swtpm.tcti)
+    try:
+        bus.wait()
+        agent = Agent(TCTI, tmp_path)
+        process = agent.start(
+            "run", "--curve", "p256", "--scenario", "raw-signing", "--signatures", "1000000",
+            "--metadata", "never", "--output", str(agent.output),
+            env={**os.environ, **bus.environment, "PYTHONPATH": str(SOURCE)},
+        )  # fmt: skip
+        wait_for_line(process, "p256 raw-signing")
+        bus.kill_the_manager()
+        out, error = process.communicate(timeout=120)
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, error)
+        assert done.returncode == 4
+        assert "0x817ff000 could not be removed" in sentence(done)
+        assert f"{TCTI} broke during" in agent.document()["scenarios"][0]["reason"]
+        evicted = agent("evict", "--tcti", swtpm.tcti)
+        assert evicted.returncode == 0, evicted.stderr
+        after = swtpm.handles()
+        assert (after.persistent, after.transient) == (frozenset(), frozenset())
+        assert agent.journal_files() == []
+    finally:
+        bus.stop()
+        swtpm.stop()

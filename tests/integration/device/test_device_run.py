@@ -230,6 +230,7 @@ def test_a_transport_that_holds_back_is_named(swtpm: Swtpm, tmp_path: Path) -> N
         agent = Agent(tcti, tmp_path)
         done = agent("run", *FEW, *only(*names), "--output", str(agent.output))
     assert done.returncode == 1
+    assert "transport-artefact" in {item["code"] for item in agent.document()["warnings"]}
     for item in agent.document()["scenarios"]:
         assert item["status"] == "invalid"
         assert "transport artefact: every command takes about 4" in item["reason"]

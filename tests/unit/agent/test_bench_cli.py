@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tpmbench import cli
-from tpmbench.scenarios import SCENARIOS
+from tpmbench.scenarios import SCENARIOS, chosen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,19 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--run-id", "../up"], "'../up' is no name"),
         (["--host", ""], "'' is no name"),
         (["--suite", "ssh"], "ssh"),
-        (["--scenario", "handshake-old"], "handshake-old"),
+        (["--scenario", "handshake-old"], "there is no scenario 'handshake-old'"),
+        (["--scenario", "raw-singing"], "did you mean raw-signing? tpm-tls-bench list"),
+        (["--suite", "tls", "--scenario", "raw-singing"], "did you mean raw-signing?"),
+        (["--suite", "device", "--scenario", "raw-signing"], "raw-signing is of the suite tls"),
+        (
+            ["--suite", "device", "--suite", "messages", "--scenario", "raw-signing"],
+            "--suite asks for device and messages only; add --suite tls, or leave --suite out",
+        ),
+        (["--tcti", "device:/dev/tpm0", "--tcti", "device:/dev/tpm0"], "is given twice"),
+        (
+            ["--tcti", "a:", "--tcti", "b:", "--scenario", "handshake-new"],
+            "ask for the suites device or messages, or for raw-signing",
+        ),
         (["--metadata", "always"], "always"),
         (["--speed", "11"], "--speed"),
     ],
@@ -71,7 +83,17 @@ def test_list_has_a_line_for_each_scenario(capsys: pytest.CaptureFixture[str]) -
     assert [line.split()[:2] for line in lines] == [
         [scenario.name, scenario.suite] for scenario in SCENARIOS
     ]
-    assert all(re.fullmatch(r"\S+ +\S+ +\S.+", line) for line in lines)
+    columns = {tuple(part.start() for part in re.finditer(r"(?<=  )\S", line)) for line in lines}
+    assert len(columns) == 1, "the columns are not aligned"
+    assert len(columns.pop()) == 2
+
+
+def test_a_scenario_narrows_the_suites_that_are_asked_for() -> None:
+    assert {item.suite for item in chosen(["tls", "messages"], [])} == {"tls", "messages"}
+    assert [item.name for item in chosen(["tls", "device"], ["device-rng"])] == ["device-rng"]
+    assert [item.name for item in chosen([], ["device-rng", "raw-signing"])] == [
+        "raw-signing", "device-rng",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

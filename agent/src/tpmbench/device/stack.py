@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -104,9 +103,6 @@ def opened(stage: Stage) -> Iterator[Stack | None]:
     if base is None:
         yield None
         return
-
-    # What ESAPI is refused becomes a row of the result; its own lines on stderr add nothing.
-    os.environ.setdefault("TSS2_LOG", "all+NONE")
 
     class Carrier(base):  # type: ignore[misc, valid-type]
         """Hands ESAPI's commands to the transport's channel."""

@@ -8,19 +8,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tpm2_pytss import TPMT_PUBLIC, TSS2_Exception
-
 from tpmbench.device import areas
 from tpmbench.device.codes import status
 from tpmbench.device.operation import NotRunError
 from tpmbench.tpmkeys import RH_OWNER, create_primary
 from tpmtls import commands
-from tpmtls.errors import TpmError, TransportError
+from tpmtls.errors import TpmError
 from tpmtls.transport import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from tpm2_pytss import TPMT_PUBLIC
 
     from tpmbench.tpmkeys import Owner
     from tpmtls.transport import Transport
@@ -120,8 +120,6 @@ class Stage:
             self.elapsed_ns += clock() - started
         except OSError as error:
             raise self.transport.failure(error, name) from error
-        except TSS2_Exception as error:
-            raise TransportError(f"{self.transport.tcti} broke during {name}: {error}") from error
         self.asked += 1
         return commands.unmarshal(response, name, response_handles)
 
