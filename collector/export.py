@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from collector.commands import per_signature
 from collector.summarise import Host
 from collector.text import label_value, visible
 
@@ -48,6 +49,7 @@ _METRICS = (
     ("resumed", "connections"),
     ("resubmitted", "%ss"),
     ("tpm_commands", "commands"),
+    ("tpm_commands_behind_manager", "commands"),
 )
 _DURATIONS = 12
 
@@ -67,7 +69,8 @@ def _figures(arm: Arm) -> list[str | None]:
             None if time is None else repr(time).removesuffix(".0") for time in _times(found)
         ]
         figures += [None if found.rate_per_s is None else repr(found.rate_per_s), repr(found.n)]
-    counts = (arm.signer, arm.transport, arm.peer, arm.resumed, arm.resubmitted, arm.tpm_commands)
+    counts = [arm.signer, arm.transport, arm.peer, arm.resumed, arm.resubmitted]
+    counts += [arm.tpm_commands, arm.behind_manager]
     return figures + [None if count is None else repr(count) for count in counts]
 
 
@@ -211,6 +214,13 @@ def _resumed(hosts: Iterable[Host]) -> Iterator[_Sample]:
             yield ("", labels, arm.resumed)
 
 
+def _commands(hosts: Iterable[Host]) -> Iterator[_Sample]:
+    for labels, arm in _valid_arms(hosts):
+        each = per_signature(arm)
+        if each is not None:
+            yield ("", labels, each)
+
+
 def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
     for host in hosts:
         for scenario in host.scenarios:
@@ -261,6 +271,7 @@ _FAMILIES: tuple[_Family, ...] = (
     ("sample_seconds", "summary", "Durations of an arm's samples.", _durations),
     ("signatures", "gauge", "Signatures during the samples, by counter.", _signatures),
     ("resumed_connections", "gauge", "Connections seen resumed.", _resumed),
+    ("commands_per_signature", "gauge", "Commands the TPM was given, by its log.", _commands),
     ("ratio", "gauge", "Ratio of two arms' medians, with its 95 % interval.", _ratios),
     ("scenario_valid", "gauge", "1 valid, 0 invalid or not applicable.", _validity),
     ("host", "gauge", "1; what was measured is in the labels.", _platforms),

@@ -34,7 +34,9 @@ class Arm(NamedTuple):
         peer: Signatures, as the peer counted them.
         resumed: Connections that the server saw resumed.
         resubmitted: Samples in which the TPM asked for a command again.
-        tpm_commands: All TPM commands in the untimed pass.
+        tpm_commands: All commands on our transport in the untimed pass.
+        behind_manager: All commands that the TPM itself was given in it, by its own log; None
+            where nobody counted them.
         clients: Clients at once, where the arm says so.
         waited_share: Share of the samples' time (0 to 1) that commands queued for the TPM.
     """
@@ -49,6 +51,7 @@ class Arm(NamedTuple):
     resumed: int | None
     resubmitted: int
     tpm_commands: int | None
+    behind_manager: int | None
     clients: int | None
     waited_share: float | None
 
@@ -149,6 +152,7 @@ def _arm(
         resumed=arm["resumed"],
         resubmitted=len(arm["resubmitted"]),
         tpm_commands=arm["tpm_commands"],
+        behind_manager=arm.get("tpm_commands_behind_manager"),
         clients=arm.get("clients"),
         waited_share=None if waited is None or not total else waited / total,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collector import fleet, labels, text
+from collector.commands import command_rows, counted_at_tpm
 from collector.concurrency import Concurrency, concurrency
 from collector.devices import Devices, devices
 from collector.figures import Figure, distributions, forests
@@ -50,6 +51,8 @@ class Report:
     kinds: list[Cells]
     verdicts: list[Cells]
     medians: Matrix
+    commands: list[Cells]
+    commands_hosts: int
     unusable: list[Cells]
     fleet: list[Cells]
     per_host: list[Cells]
@@ -306,6 +309,8 @@ def build(
         kinds=_kind_rows(tls, figures, together),
         verdicts=verdict_rows(hosts),
         medians=medians(tls, figures, published),
+        commands=command_rows(tls if in_full else ()),
+        commands_hosts=sum(counted_at_tpm(host) for host in tls),
         unusable=unusable(tls),
         fleet=_fleet_rows(figures),
         per_host=[_per_host(host) for host in tls] if in_full else [],
