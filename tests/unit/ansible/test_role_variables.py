@@ -130,7 +130,7 @@ def variables(value, names):
     return names
 
 
-@pytest.mark.parametrize("name", ["gcp", "local", "static"])
+@pytest.mark.parametrize("name", ["aws", "gcp", "local", "static"])
 def test_inventories_set_only_variables_that_exist(name):
     known = {option for role in ROLES for option in options(role, "main")}
     inventory = PROJECT / "inventory" / name
