@@ -19,8 +19,9 @@ from tpmbench.journal import Journal, default_state_directory
 from tpmbench.measuring import Settings
 from tpmbench.options import parser
 from tpmbench.outcome import BenchError, InterruptedRunError, Status, UsageError
+from tpmbench.pqc import handshake
 from tpmbench.progress import Progress
-from tpmbench.request import Request
+from tpmbench.request import ML_DSA, Request
 from tpmbench.run import run
 from tpmbench.sampling import Watch
 from tpmbench.scenarios import SCENARIOS, SUITES, chosen
@@ -92,14 +93,19 @@ def _run(arguments: argparse.Namespace) -> int:
     scenarios = chosen(suites, arguments.scenario or [])
     if arguments.output:
         document.check_writable(arguments.output)
-    curves = arguments.curve or ["p256", "p384"]
+    curves = arguments.curve or ["p256", "p384", ML_DSA]
     if not any(scenario.measure for scenario in scenarios):
         curves = []  # nothing asks for a key of ours
+    asked = {scenario.name for scenario in scenarios}
+    post_quantum = ML_DSA in curves and handshake.NAME in asked
+    if curves == [ML_DSA] and not post_quantum:
+        raise UsageError(f"{ML_DSA} is for {handshake.NAME} only; ask for that, or another curve")
     ways = arguments.tcti or [tpmtls.DEFAULT_TCTI]
     request = Request(
         tcti=ways[0],
         further=ways[1:],
         curves=[curve for curve in CURVES if curve.name in curves],
+        post_quantum=post_quantum,
         scenarios=scenarios,
         handle=arguments.handle,
         settings=Settings(

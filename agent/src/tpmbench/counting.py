@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tpmtls import Signer, Transport
     from tpmtls.transport import Channel
 
+SIGNING = ("TPM2_Sign", "TPM2_SignSequenceComplete")
+"""Commands that give a signature each."""
+
 _NAMES = {code: name for name, code in commands.CODES.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,11 +16,12 @@ from tpmbench.signing import SoftwareSigner
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
+    from pathlib import Path
 
     from cryptography import x509
 
     from tpmbench.context import Bench
-    from tpmtls import Transport
+    from tpmtls import Signer, Transport
 
 
 @dataclass(frozen=True)
@@ -60,32 +61,65 @@ class Held:
         return self.transport.resubmissions if self.transport else 0
 
 
-def each_way(
-    bench: Bench, authority: pki.Authority, new_context: Callable[[str], ssl.SSLContext]
+@dataclass(frozen=True)
+class Keys:
+    """The keys that are compared.
+
+    Attributes:
+        tpm: name of the arm with the TPM's key, and the key.
+        transport: what the TPM's key signs over.
+        software: a software key as a signer.
+        native: a key for OpenSSL itself.
+    """
+
+    tpm: tuple[str, Signer]
+    transport: Transport
+    software: Signer
+    native: Any
+
+
+def hold(
+    keys: Keys,
+    directory: Path,
+    authority: pki.Authority,
+    new_context: Callable[[str], ssl.SSLContext],
 ) -> list[Held]:
     """Return the TPM's key, a software key through the same bridge, and one of OpenSSL's own.
 
     Args:
-        bench: the key in the TPM, and its curve.
+        keys: the keys.
+        directory: private, for a key file that is gone again at once.
         authority: issues the certificates.
         new_context: makes a context that trusts a CA, given as PEM.
     """
     trusted = pki.pem(authority.certificate).decode()
     held = []
     for name, signer, transport in (
-        ("tpm-persistent", CountingSigner(bench.key), bench.key.transport),
-        ("software", CountingSigner(SoftwareSigner(bench.curve)), None),
+        (keys.tpm[0], CountingSigner(keys.tpm[1]), keys.transport),
+        ("software", CountingSigner(keys.software), None),
     ):
         context = new_context(trusted)
         certificate = authority.issue(name, signer.public_key)
         tpmtls.load_signer(context, signer, [certificate])
         held.append(Held(name, context, certificate, signer, transport))
-    key = ec.generate_private_key(bench.curve.curve())
     context = new_context(trusted)
-    certificate = authority.issue("software-native", key.public_key())
-    bundle = bench.directory / "native.pem"
-    bundle.write_bytes(pki.private_pem(key) + pki.pem(certificate))
+    certificate = authority.issue("software-native", keys.native.public_key())
+    bundle = directory / "native.pem"
+    bundle.write_bytes(pki.private_pem(keys.native) + pki.pem(certificate))
     context.load_cert_chain(bundle)
     bundle.unlink()
     held.append(Held("software-native", context, certificate, None, None))
     return held
+
+
+def each_way(
+    bench: Bench, authority: pki.Authority, new_context: Callable[[str], ssl.SSLContext]
+) -> list[Held]:
+    """Hold one curve's keys; see :func:`hold`."""
+    keys = Keys(
+        ("tpm-persistent", bench.key),
+        bench.key.transport,
+        SoftwareSigner(bench.curve),
+        ec.generate_private_key(bench.curve.curve()),
+    )
+    return hold(keys, bench.directory, authority, new_context)

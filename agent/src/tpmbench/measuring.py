@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tpmbench.counting import counted
+from tpmbench.counting import SIGNING, counted
 from tpmbench.sampling import Arm, Plan, Watch, interleave
 from tpmtls.errors import TpmError
 
@@ -143,7 +143,7 @@ def measure(
                 "setup_ns": list(did.setup_ns),
                 "signatures": {
                     "signer": did.signer,
-                    "transport": None if commands is None else commands["TPM2_Sign"],
+                    "transport": _signatures(commands),
                     "peer": did.peer,
                 },
                 "resumed": did.resumed,
@@ -222,6 +222,10 @@ def _commands(
         arm.block(samples, watch.stop)
         behind = counter.settled() - before if counter else None
         return channel.commands.copy(), behind
+
+
+def _signatures(seen: Counter[str] | None) -> int | None:
+    return None if seen is None else sum(seen[name] for name in SIGNING)
 
 
 def _fault(documents: list[dict[str, Any]], counts: dict[str, Counts]) -> str | None:

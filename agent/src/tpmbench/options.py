@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tpmtls
 from tpmbench import __version__
 from tpmbench.journal import default_state_directory
+from tpmbench.request import ML_DSA
 from tpmbench.scenarios import SUITES
 from tpmtls.public import CURVES
 
@@ -51,8 +52,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--curve",
         action="append",
-        choices=[curve.name for curve in CURVES],
-        help="curve of the key; repeat for several (default: p256 and p384)",
+        choices=[*(curve.name for curve in CURVES), ML_DSA],
+        help="curve of the key; repeat for several (default: p256, p384, and mldsa65, an ML-DSA "
+        "key, which handshake-new alone has)",
     )
     parser.add_argument(
         "--handle",

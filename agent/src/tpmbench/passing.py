@@ -13,6 +13,8 @@ from tpmbench.device.suite import Suite
 from tpmbench.measuring import failed, not_applicable
 from tpmbench.memory import PeakMemory
 from tpmbench.outcome import BenchError, LeftBehindError, Status
+from tpmbench.pqc import handshake
+from tpmbench.request import ML_DSA
 from tpmbench.tpmkeys import Keyring, Owner, free_handle
 from tpmtls.errors import TpmTlsError
 
@@ -92,9 +94,37 @@ class Pass:
                 self._measure(curve, info)
             except (LeftBehindError, BenchError, TpmTlsError) as error:
                 self._give_up(self._keyed, curve.name, error)
+        if self._request.post_quantum:
+            self._go_post_quantum()
         if self._operations:
             self._go_through_operations()
         self._look_for_artefacts()
+
+    def _go_post_quantum(self) -> None:
+        """Measure handshake-new with an ML-DSA key, where it is asked for here."""
+        chosen = [item for item in self._keyed if item.name == handshake.NAME]
+        if not chosen:
+            return
+        if self.trouble:
+            self._give_up(chosen, ML_DSA, BenchError(self.trouble))
+            return
+        self._watch.stop.check()
+        self._watch.progress.begin(f"{ML_DSA} {handshake.NAME}")
+        try:
+            self.scenarios.append(
+                handshake.handshake_new(
+                    self._transport,
+                    self.keyring,
+                    self._request.settings,
+                    self._order,
+                    self._watch,
+                    self._directory,
+                    self.memory,
+                )
+            )
+        except (LeftBehindError, BenchError, TpmTlsError) as error:
+            self._give_up(chosen, ML_DSA, error)
+        self._watch.progress.end()
 
     def _go_through_operations(self) -> None:
         """Measure the operations that take no key of ours beforehand."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -11,6 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tpmbench import wire
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import (
+        CertificatePublicKeyTypes,
+        PrivateKeyTypes,
+    )
 
 _VALID = dt.timedelta(days=1)
 _CLOCK_SKEW = dt.timedelta(hours=1)
@@ -29,7 +36,7 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
-    def issue(self, name: str, public_key: ec.EllipticCurvePublicKey) -> x509.Certificate:
+    def issue(self, name: str, public_key: CertificatePublicKeyTypes) -> x509.Certificate:
         """Issue a certificate that client and server authentication accept."""
         names = [x509.DNSName(wire.SERVER_NAME), x509.IPAddress(ip_address("127.0.0.1"))]
         usage = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
@@ -43,7 +50,7 @@ class Authority:
         )
 
     def _builder(
-        self, name: x509.Name, public_key: ec.EllipticCurvePublicKey
+        self, name: x509.Name, public_key: CertificatePublicKeyTypes
     ) -> x509.CertificateBuilder:
         now = dt.datetime.now(dt.UTC)
         return (
@@ -62,7 +69,7 @@ def pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def private_pem(key: PrivateKeyTypes) -> bytes:
     """Encode a throwaway private key as PEM, in the clear."""
     return key.private_bytes(
         serialization.Encoding.PEM,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tpmbench.tpmkeys import Owner
     from tpmtls.public import Curve
 
+ML_DSA = "mldsa65"
+"""Stands where a curve's name does, for a key that has none."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -26,6 +29,7 @@ class Request:
         tcti: the transport.
         further: other transports to the same TPM, which are measured beside it.
         curves: curves to measure.
+        post_quantum: measure handshake-new with an ML-DSA-65 key too, where that is possible.
         scenarios: scenarios to measure.
         handle: the persistent handle to use, or None for the first free one.
         settings: how many samples, and how.
@@ -41,6 +45,7 @@ class Request:
     tcti: str
     further: Sequence[str]
     curves: Sequence[Curve]
+    post_quantum: bool
     scenarios: Sequence[Scenario]
     handle: int | None
     settings: Settings
@@ -78,7 +83,7 @@ class Request:
         settings = self.settings
         return {
             "scenarios": [scenario.name for scenario in self.scenarios],
-            "curves": [curve.name for curve in self.curves],
+            "curves": [curve.name for curve in self.curves] + [ML_DSA] * self.post_quantum,
             "handle": "auto" if self.handle is None else f"{self.handle:#010x}",
             "signatures": settings.signatures,
             "connections": settings.connections,

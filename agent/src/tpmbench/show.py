@@ -6,6 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from tpmbench import show_device, show_messages, show_ways
+from tpmbench.request import ML_DSA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _key_line(key: dict[str, Any] | None, curve: str, tcti: str) -> str:
+    if curve == ML_DSA:
+        return f"Post-quantum: an ML-DSA-65 key on {tcti}, loaded for the scenario"
     if key is None:
         return f"no TPM key on curve {curve}"
     kind, _, path = tcti.partition(":")

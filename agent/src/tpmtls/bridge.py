@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tpmtls")
 
 PublicKey = Any
-"""EllipticCurvePublicKey or RSAPublicKey of the cryptography package.
+"""EllipticCurvePublicKey, RSAPublicKey or, with OpenSSL 3.5, an ML-DSA key of cryptography's.
 
 Not their union, which would make every caller narrow it who knows what key it made.
 """
@@ -51,7 +51,11 @@ class Signer(Protocol):
         """The public half."""
 
     def sign(self, digest: bytes) -> bytes:
-        """Return the DER-encoded ECDSA signature, or the RSA-PSS one, over a digest."""
+        """Return the DER-encoded ECDSA signature, or the RSA-PSS one, over a digest.
+
+        A signer with an ML-DSA key is given the message instead (FIPS 204, 5.2; the context
+        string is empty).
+        """
 
 
 def load(context: ssl.SSLContext, signer: Signer, certificate_chain: Chain) -> None:

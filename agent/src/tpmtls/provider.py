@@ -1,7 +1,8 @@
 """An EVP_PKEY whose signatures come from Python, through a provider inside this process.
 
 It serves what EC_KEY_METHOD cannot: RSA, whose old method interface never sees the digest
-of an RSA-PSS signature; and ECDSA where OpenSSL is built without EC_KEY_METHOD.
+of an RSA-PSS signature; ECDSA where OpenSSL is built without EC_KEY_METHOD; and ML-DSA, which
+signs messages and not digests.
 
 The provider is loaded into a library context of its own, so that nothing else in the
 process can come upon its algorithms. It does two things: key management just large enough
@@ -27,7 +28,7 @@ from tpmtls.errors import BridgeUnavailable
 from tpmtls.libssl import checked, declare, handshake, keep_forever, library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 _Params = POINTER(ossl.Param)
@@ -47,6 +48,13 @@ _KEYPAIR = 0x03  # OSSL_KEYMGMT_SELECT_PRIVATE_KEY | OSSL_KEYMGMT_SELECT_PUBLIC_
 _OUR_KEY = b"tpmtls-key"  # the parameter by which a key of ours is named
 # Curve as the cryptography package and as OpenSSL call it.
 _GROUPS = {"secp256r1": b"prime256v1", "secp384r1": b"secp384r1", "secp521r1": b"secp521r1"}
+# Class of the cryptography package to OpenSSL's name, bytes of a signature, and security bits
+# (FIPS 204, tables 1 and 2). By name, as older releases of the package lack the classes.
+_ML_DSA = {
+    "MLDSA44PublicKey": (b"ML-DSA-44", 2420, 128),
+    "MLDSA65PublicKey": (b"ML-DSA-65", 3309, 192),
+    "MLDSA87PublicKey": (b"ML-DSA-87", 4627, 256),
+}
 _PSS = (6, b"pss")  # RSA_PKCS1_PSS_PADDING and its name
 
 
@@ -54,6 +62,7 @@ _PSS = (6, b"pss")  # RSA_PKCS1_PSS_PADDING and its name
 class _Key:
     """A key as OpenSSL refers to it: ours, or the public half of a certificate's."""
 
+    kind: bytes = b""
     identity: tuple[Any, ...] = ()
     group: bytes = b""
     bits: int = 0
@@ -67,7 +76,6 @@ class _Signing:
     """One signature under way."""
 
     key: _Key | None = None
-    rsa: bool = False
     digest: Any = None
     padding: Any = None
     message: bytearray = field(default_factory=bytearray)
@@ -84,7 +92,8 @@ def private_key(sign: Callable[[bytes], bytes], public_key: bytes) -> int:
 
     Args:
         sign: takes a digest, returns a signature: DER-encoded ECDSA, or RSA-PSS with a salt
-            as long as the digest; kept for as long as OpenSSL keeps the key.
+            as long as the digest; for an ML-DSA key, takes the message. Kept for as long as
+            OpenSSL keeps the key.
         public_key: a DER-encoded SubjectPublicKeyInfo.
 
     Raises:
@@ -98,8 +107,7 @@ def private_key(sign: Callable[[bytes], bytes], public_key: bytes) -> int:
     parameters = (ossl.Param * 2)(
         ossl.Param(_OUR_KEY, ossl.UNSIGNED, ctypes.cast(ctypes.byref(value), c_void_p), 8, 0)
     )
-    name = b"RSA" if known.identity[0] == "RSA" else b"EC"
-    maker = checked(loaded, "EVP_PKEY_CTX_new_from_name", context, name, None)
+    maker = checked(loaded, "EVP_PKEY_CTX_new_from_name", context, known.kind, None)
     try:
         pkey = c_void_p()
         checked(loaded, "EVP_PKEY_fromdata_init", maker)
@@ -117,14 +125,19 @@ def _described(key: Any, sign: Callable[[bytes], bytes]) -> _Key:
         numbers = key.public_numbers()
         security = 112 if key.key_size < 3072 else 128  # NIST SP 800-57 part 1, table 2
         size = (key.key_size + 7) // 8
-        return _Key(("RSA", numbers.n, numbers.e), b"", key.key_size, size, security, sign)
+        identity = (numbers.n, numbers.e)
+        return _Key(b"RSA", identity, b"", key.key_size, size, security, sign)
+    if type(key).__name__ in _ML_DSA:
+        name, size, security = _ML_DSA[type(key).__name__]
+        raw = key.public_bytes_raw()
+        return _Key(name, (raw,), b"", 8 * len(raw), size, security, sign)
     point = key.public_bytes(
         serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
     )
     # DER of two integers, each with its sign byte and header, in a SEQUENCE
     largest = 2 * ((key.key_size + 7) // 8 + 3) + 4
     group = _GROUPS[key.curve.name]
-    return _Key(("EC", point), group, key.key_size, largest, key.key_size // 2, sign)
+    return _Key(b"EC", (point,), group, key.key_size, largest, key.key_size // 2, sign)
 
 
 @cache
@@ -162,9 +175,9 @@ def _import(number: int, _selection: int, parameters: Any) -> int:
     if _OUR_KEY in values:
         _keys[number] = _keys[values[_OUR_KEY]]
     elif b"n" in values:
-        _keys[number] = _Key(("RSA", values[b"n"], values[b"e"]))
+        _keys[number] = _Key(identity=(values[b"n"], values[b"e"]))
     else:
-        _keys[number] = _Key(("EC", values[b"pub"]))
+        _keys[number] = _Key(identity=(values[b"pub"],))
     return 1
 
 
@@ -188,12 +201,11 @@ def _free_signing(number: int, forget: Any = _signings.pop) -> None:
     forget(number, None)
 
 
-def _sign_init(number: int, digest: bytes, key: int, parameters: Any) -> int:
+def _sign_init(number: int, digest: bytes | None, key: int, parameters: Any) -> int:
     signing = _signings[number]
     signing.key = _keys[key]
-    signing.rsa = signing.key.identity[0] == "RSA"
-    # OpenSSL says SHA256 or SHA2-256.
-    signing.digest = digest.decode().lower().replace("sha2-", "sha")
+    # OpenSSL says SHA256 or SHA2-256, and nothing for ML-DSA.
+    signing.digest = (digest or b"").decode().lower().replace("sha2-", "sha")
     signing.message.clear()
     return _set_signing_params(number, parameters)
 
@@ -218,10 +230,12 @@ def _sign_final(number: int, signature: int | None, length: Any, room: int) -> i
     if not signature:  # OpenSSL asks how much room it takes
         length[0] = key.largest
         return 1
-    if signing.rsa and signing.padding not in _PSS:
+    if key.kind == b"RSA" and signing.padding not in _PSS:
         raise ValueError("an RSA key in a TPM makes RSA-PSS signatures only, not PKCS #1 v1.5")
     handshake.signatures += 1
-    value = key.sign(hashlib.new(signing.digest, signing.message).digest())
+    message = bytes(signing.message)
+    what = hashlib.new(signing.digest, message).digest() if signing.digest else message
+    value = key.sign(what)
     if len(value) > room:
         raise ValueError(f"the signer returned {len(value)} bytes")
     ctypes.memmove(signature, value, len(value))
@@ -273,15 +287,27 @@ _SIGNATURE = (
 
 _key_management, _signature = ossl.table(_KEY_MANAGEMENT), ossl.table(_SIGNATURE)
 _PROPERTIES = b"provider=tpmtls"
-_NAMES = (b"RSA:rsaEncryption:1.2.840.113549.1.1.1", b"EC:id-ecPublicKey:1.2.840.10045.2.1")
+# Names and object identifiers, as OpenSSL's own provider has them.
+_ML_DSA_NAMES = tuple(
+    b"ML-DSA-%d:MLDSA%d:2.16.840.1.101.3.4.3.%d:id-ml-dsa-%d" % (size, size, last, size)
+    for size, last in ((44, 17), (65, 18), (87, 19))
+)
+_NAMES = (
+    b"RSA:rsaEncryption:1.2.840.113549.1.1.1", b"EC:id-ecPublicKey:1.2.840.10045.2.1",
+    *_ML_DSA_NAMES,
+)  # fmt: skip
+
+
+def _algorithms(names: Sequence[bytes], implementation: Any) -> Any:
+    """List algorithms for OpenSSL, an empty one behind the last."""
+    made = (ossl.Algorithm(name, _PROPERTIES, implementation, None) for name in names)
+    return (ossl.Algorithm * (len(names) + 1))(*made)
+
+
 _OPERATIONS = {
-    10: (ossl.Algorithm * 3)(
-        *(ossl.Algorithm(name, _PROPERTIES, _key_management, None) for name in _NAMES)
-    ),
-    12: (ossl.Algorithm * 4)(
-        *(ossl.Algorithm(name, _PROPERTIES, _signature, None) for name in (b"RSA", b"EC:ECDSA"))
-    ),
-}  # fmt: skip
+    10: _algorithms(_NAMES, _key_management),
+    12: _algorithms((b"RSA", b"EC:ECDSA", *_ML_DSA_NAMES), _signature),
+}
 
 
 def _query(_provider: int, operation: int, no_cache: Any) -> int | None:

@@ -29,6 +29,7 @@ def request(further: Sequence[str], *scenarios: str) -> Request:
         tcti="device:/dev/tpmrm0",
         further=further,
         curves=CURVES[:1],
+        post_quantum=False,
         scenarios=chosen([], list(scenarios)),
         handle=None,
         settings=Settings(signatures=1, connections=1, warmup=0, block=1, deadline=1.0),

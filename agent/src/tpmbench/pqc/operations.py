@@ -31,7 +31,13 @@ _RC_SIGNATURE = 0x9B
 _NO_SENSITIVE = sized(sized(b"") + sized(b""))
 
 
-def _require(stage: Stage, kind: Kind, *, external_mu: bool = False) -> None:
+def require(stage: Stage, kind: Kind, *, external_mu: bool = False) -> None:
+    """Check that the TPM has a parameter set.
+
+    Raises:
+        NotRunError: it does not.
+        TpmError: it could not be asked.
+    """
     sets = commands.properties(stage.transport, PT_ML_PARAMETER_SETS, 1).get(PT_ML_PARAMETER_SETS)
     if sets is not None and not sets >> kind.bit & 1:
         raise NotRunError("unsupported", f"{kind.name} is not among the TPM's parameter sets")
@@ -42,7 +48,13 @@ def _primary_parameters(public: bytes) -> bytes:
     return _NO_SENSITIVE + public + NO_DATA_NO_PCR
 
 
-def _make(stage: Stage, kind: Kind, *, external_mu: bool) -> tuple[int, bytes]:
+def make(stage: Stage, kind: Kind, *, external_mu: bool) -> tuple[int, bytes]:
+    """Make a primary key; return its transient handle and its public key.
+
+    Raises:
+        TpmError: the TPM refused.
+        MalformedError: its answer is not of this kind.
+    """
     public = structures.template(kind, stage.mark, external_mu=external_mu)
     made = stage.tell(
         "TPM2_CreatePrimary",
@@ -60,9 +72,9 @@ def _first(answer: bytes) -> bytes:
 
 
 def _key(stage: Stage, kind: Kind, *, external_mu: bool = False) -> tuple[int, bytes]:
-    _require(stage, kind, external_mu=external_mu)
+    require(stage, kind, external_mu=external_mu)
     role = f"{kind.name} {external_mu}"
-    return stage.keep(role, partial(_make, stage, kind, external_mu=external_mu))
+    return stage.keep(role, partial(make, stage, kind, external_mu=external_mu))
 
 
 def generating(kind: Kind) -> Prepare:
@@ -70,7 +82,7 @@ def generating(kind: Kind) -> Prepare:
 
     @contextlib.contextmanager
     def prepare(stage: Stage) -> Iterator[Job]:
-        _require(stage, kind)
+        require(stage, kind)
         stage.release()
         seen: set[bytes] = set()
 
@@ -95,7 +107,7 @@ def generating(kind: Kind) -> Prepare:
     return prepare
 
 
-def _sign_sequence(stage: Stage, kind: Kind, handle: int, message: bytes, *, timed: bool) -> bytes:
+def sign_sequence(stage: Stage, kind: Kind, handle: int, message: bytes, *, timed: bool) -> bytes:
     """Sign a message by a sequence and return the TPMT_SIGNATURE."""
     send = stage.ask if timed else stage.tell
     start = structures.sign_sequence_start(stage.mark)
@@ -153,7 +165,7 @@ def signing(kind: Kind) -> Prepare:
 
         def once() -> None:
             message = os.urandom(_MESSAGE_SIZE)
-            made = _sign_sequence(stage, kind, handle, message, timed=True)
+            made = sign_sequence(stage, kind, handle, message, timed=True)
             _judge(kind, key, _hashed(kind, message), made)
 
         yield Job(once)
@@ -168,7 +180,7 @@ def verifying(kind: Kind) -> Prepare:
     def prepare(stage: Stage) -> Iterator[Job]:
         handle, key = _key(stage, kind)
         message = os.urandom(_MESSAGE_SIZE)
-        made = _sign_sequence(stage, kind, handle, message, timed=False)
+        made = sign_sequence(stage, kind, handle, message, timed=False)
         _judge(kind, key, _hashed(kind, message), made)
         start = structures.verify_sequence_start(stage.mark)
 
