@@ -87,7 +87,7 @@ def make_group(api: Api, fleet: str, vpc: str) -> dict[str, Any]:
 
 
 def ranges_of(group: dict[str, Any]) -> list[str]:
-    """What it lets through to port 22; anything else by the whole entry, so that it differs."""
+    """What it lets through to port 22, ranges as they are, and anything else in words, to differ."""
     found = []
     for entry in group.get("IpPermissions", []):
         if (entry.get("IpProtocol"), entry.get("FromPort"), entry.get("ToPort")) != ("tcp", 22, 22):
@@ -95,6 +95,8 @@ def ranges_of(group: dict[str, Any]) -> list[str]:
             continue
         found += [item["CidrIp"] for item in entry.get("IpRanges", [])]
         found += [item["CidrIpv6"] for item in entry.get("Ipv6Ranges", [])]
+        found += [f"group {item.get('GroupId')}" for item in entry.get("UserIdGroupPairs", [])]
+        found += [f"list {item.get('PrefixListId')}" for item in entry.get("PrefixListIds", [])]
     return sorted(found)
 
 

@@ -97,10 +97,14 @@ class Instance:
         Raises:
             Ec2Error: it cannot be read.
         """
-        answer = self.api.call(
-            "describe_instance_attribute",
-            InstanceId=number,
-            Attribute="instanceInitiatedShutdownBehavior",
+        # What has just been made is not known to each part of the API at once.
+        answer: dict[str, Any] = self.api.until(
+            lambda: self.api.find(
+                "describe_instance_attribute",
+                InstanceId=number,
+                Attribute="instanceInitiatedShutdownBehavior",
+            ),
+            f"the API does not say how {number} ends",
         )
         value: str = answer.get("InstanceInitiatedShutdownBehavior", {}).get("Value", "")
         return value

@@ -171,6 +171,10 @@ def test_the_security_group_is_idempotent_and_only_ours(aws: Aws) -> None:
         "ToPort": 22,
         "IpRanges": [{"CidrIp": "198.51.100.7/32"}],
     }
+    entry["UserIdGroupPairs"] = [{"GroupId": "sg-other"}]
+    aws.double.store.groups[made["group_id"]]["IpPermissions"].append({"IpProtocol": "-1"})
+    assert aws.run("ec2_ssh_ingress", **RULE).answer["changed"] is True
+    assert aws.run("ec2_ssh_ingress", **RULE).answer["changed"] is False
     gone = {"state": "absent", "fleet": "trial"}
     assert aws.run("ec2_ssh_ingress", **gone).answer["changed"] is True
     assert aws.run("ec2_ssh_ingress", **gone).answer["changed"] is False
