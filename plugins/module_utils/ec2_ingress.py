@@ -87,7 +87,7 @@ def make_group(api: Api, fleet: str, vpc: str) -> dict[str, Any]:
 
 
 def ranges_of(group: dict[str, Any]) -> list[str]:
-    """What it lets through to port 22, ranges as they are, and anything else in words, to differ."""
+    """What it lets through to port 22 by range, and anything else in words, so that it differs."""
     found = []
     for entry in group.get("IpPermissions", []):
         if (entry.get("IpProtocol"), entry.get("FromPort"), entry.get("ToPort")) != ("tcp", 22, 22):

@@ -109,7 +109,7 @@ class Instance:
         value: str = answer.get("InstanceInitiatedShutdownBehavior", {}).get("Value", "")
         return value
 
-    def run(self, body: dict[str, Any], gone: list[str]) -> str:
+    def run(self, body: dict[str, Any], gone: list[str]) -> dict[str, Any]:
         """Make it.
 
         Args:
@@ -117,7 +117,7 @@ class Instance:
             gone: ids of VMs of that name that are no more.
 
         Returns:
-            Its id.
+            What the API says of it at once.
 
         Raises:
             Ec2Error: it cannot be made.
@@ -130,8 +130,8 @@ class Instance:
             if error.code != "IdempotentInstanceTerminated":
                 raise
             answer = self.api.call("run_instances", **body, ClientToken=str(uuid.uuid4()))
-        number: str = answer["Instances"][0]["InstanceId"]
-        return number
+        made: dict[str, Any] = answer["Instances"][0]
+        return made
 
     def tag(self, number: str, tags: dict[str, str]) -> None:
         """Set tags; what others added stays.

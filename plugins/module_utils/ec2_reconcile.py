@@ -57,7 +57,10 @@ def present(instance: Instance, options: dict[str, Any], *, check: bool) -> dict
             if found and action == "recreated":
                 _remove(instance, [found])
                 gone = [*gone, number]
-            number = instance.run(body, gone)
+            begun = instance.run(body, gone)
+            number = begun["InstanceId"]
+            if options["schedule_role"]:  # before anything is waited for
+                schedule(instance.api, _schedule_of(begun, options))
     elif differ and not check:
         instance.tag(number, wanted["Tags"])
     if check:

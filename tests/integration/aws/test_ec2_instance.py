@@ -141,6 +141,10 @@ def test_a_schedule_of_aws_keeps_the_deadline_too(aws: Aws) -> None:
     assert json.loads(schedule["Target"]["Input"]) == {"InstanceIds": [number]}
     assert schedule["Target"]["Arn"].endswith(":ec2:terminateInstances")
     assert aws.vm(schedule_role=ROLE).answer["action"] == "none"
+    order = [one for one in aws.double.requests if one in ("RunInstances", "CreateSchedule")]
+    assert order == ["RunInstances", "CreateSchedule"]
+    begun = aws.double.requests.index("RunInstances")
+    assert aws.double.requests[begun + 1 : begun + 3] == ["DeleteSchedule", "CreateSchedule"]
 
     schedule["ScheduleExpression"] = "at(2030-01-01T00:00:00)"
     assert aws.vm(schedule_role=ROLE, check=True).answer["action"] == "updated"
