@@ -213,29 +213,37 @@ class Api:
         Raises:
             AzureError: it cannot be read; the sentence names the host alone.
         """
-        address = urlsplit(url)
-        if address.scheme != "https":
-            raise AzureError("invalid", "Azure named a serial log that is not behind https.")
-        here = urlsplit(self._endpoint)
-        trust = self._trust if address.netloc == here.netloc else {}
+        host, trust = self._storage(url)
+        status, body = 0, b""
         try:
             with requests.get(
                 url, timeout=(CONNECT, READ), allow_redirects=False, stream=True, **trust
             ) as response:
-                if response.status_code in (404, 409):
+                status = response.status_code
+                if status in (404, 409):
                     return None
                 body = response.raw.read(LARGEST_LOG, decode_content=True)
-        except (requests.exceptions.RequestException, OSError):
-            response = None
-        if response is None or response.status_code != 200:
-            said = f"answers with HTTP status {response.status_code}" if response else "fails"
-            # Without its cause: that one's words contain the address.
+        except (requests.exceptions.RequestException, OSError, ValueError):
+            status = 0  # the cause's words contain the address, so they are not passed on
+        if status != 200:
+            said = f"answers with HTTP status {status}" if status else "does not answer"
             raise AzureError(
                 "unreachable",
-                f"The serial log at {address.hostname} cannot be read: it {said}. Is the host "
-                "behind a proxy or a firewall? Run again.",
-            ) from None
-        return str(body.decode(errors="replace"))
+                f"The serial log cannot be read: {host} {said}. Is a proxy or a firewall in "
+                "between? Run again.",
+            )
+        return body.decode(errors="replace")
+
+    def _storage(self, url: str) -> tuple[str, dict[str, Any]]:
+        """The host of a signed URL, and the certificates that it is checked against."""
+        try:
+            address = urlsplit(url)
+        except ValueError:
+            address = urlsplit("")
+        if address.scheme != "https":
+            raise AzureError("invalid", "Azure names no https address for the serial log.")
+        own = address.netloc == urlsplit(self._endpoint).netloc
+        return str(address.hostname), self._trust if own else {}
 
     def _url(self, path: str, query: dict[str, str]) -> str:
         kinds = path.rpartition("/providers/")[2].split("/")

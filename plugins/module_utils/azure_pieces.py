@@ -38,14 +38,17 @@ class Piece:
         kind: its type.
         name: its name.
         fleet: whose it must be, if it exists.
+        user: id of a VM; what has no tag and is that one's, is the fleet's too. Azure makes a boot
+            disk with the VM, and it may have no tags yet.
     """
 
-    def __init__(self, api: Api, kind: str, name: str, fleet: str) -> None:
+    def __init__(self, api: Api, kind: str, name: str, fleet: str, user: str = "") -> None:
         self.api = api
         self.kind = kind
         self.name = name
         self.path = api.resource(kind, name)
         self._fleet = fleet
+        self._user = user.lower()
 
     @property
     def words(self) -> str:
@@ -59,8 +62,11 @@ class Piece:
             AzureError: it is not this fleet's (kind ``not-ours``), or cannot be read.
         """
         found = self.api.find(self.path, query)
-        owner = tag(found, OWN_LABEL) if found is not None else self._fleet
-        if owner != self._fleet:
+        if found is None:
+            return None
+        owner = tag(found, OWN_LABEL)
+        of_vm = owner is None and found.get("managedBy", "none").lower() == self._user
+        if owner != self._fleet and not of_vm:
             whose = f"of the fleet {owner}" if owner else f"without the tag {OWN_LABEL}"
             raise AzureError(
                 "not-ours",

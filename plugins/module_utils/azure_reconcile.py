@@ -13,7 +13,7 @@ from ansible.module_utils.azure_vm import ends_at, overdue, power
 if TYPE_CHECKING:
     from ansible.module_utils.azure_vm import Machine
 
-_DEADLINE = "deadline"
+_DEADLINE, _DISK = "deadline", "disk"
 
 
 def present(machine: Machine, options: dict[str, Any], *, check: bool) -> dict[str, Any]:
@@ -24,13 +24,7 @@ def present(machine: Machine, options: dict[str, Any], *, check: bool) -> dict[s
     """
     found = machine.settled()
     wanted = vm_body(options, "", options["image_version"], options["tags"])
-    differ = differences(wanted, found) if found else {}
-    fixed = [name for name in differ if not in_place(name)]
-    if found:
-        differ |= (states := _states(found))
-        fixed += states
-        if not states and not machine.has_deadline(found):
-            differ[_DEADLINE] = ("not set in Azure", ends_at(found))
+    differ, fixed = _compared(machine, found, wanted) if found else ({}, [])
     if found and fixed and not options["recreate"]:
         raise AzureError(
             "needs-recreation",
@@ -59,6 +53,21 @@ def present(machine: Machine, options: dict[str, Any], *, check: bool) -> dict[s
     return answer | {"vm": machine.summary(_as_asked(machine, wanted))}
 
 
+def _compared(
+    machine: Machine, found: dict[str, Any], wanted: dict[str, Any]
+) -> tuple[dict[str, tuple[Any, Any]], list[str]]:
+    """Where the VM differs, and what of that only a new one can change."""
+    differ = differences(wanted, found)
+    states = _states(found)
+    fixed = [name for name in differ if not in_place(name)] + list(states)
+    if not states:
+        if not machine.has_deadline(found):
+            differ[_DEADLINE] = ("not set in Azure", ends_at(found))
+        if not machine.disk_is_named():
+            differ[_DISK] = ("without tags", "tagged")
+    return differ | states, fixed
+
+
 def _states(found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What is wrong with the VM's state; only a new one helps."""
     states: dict[str, tuple[Any, Any]] = {}
@@ -72,9 +81,11 @@ def _states(found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 def _update(
     machine: Machine, found: dict[str, Any], differ: dict[str, Any], tags: dict[str, str]
 ) -> None:
-    times = {name: tag(found, name) or "" for name in (MADE_TAG, DEADLINE_TAG)}
+    every = tags | {MADE_TAG: tag(found, MADE_TAG) or "", DEADLINE_TAG: ends_at(found)}
     if _DEADLINE in differ:
-        machine.set_deadline(found, tags | times | {DEADLINE_TAG: ends_at(found)})
+        machine.set_deadline(found, every)
+    if _DISK in differ:
+        machine.name_disk(every)
     if "tags" in differ:
         machine.set_tags(tags)
 

@@ -41,7 +41,8 @@ class Machine:
     def __init__(self, api: Api, name: str, fleet: str) -> None:
         self.api = api
         self.name = name
-        self.pieces = {kind: Piece(api, kind, names(name)[kind], fleet) for kind in _PIECES}
+        vm = api.resource(VM, name)
+        self.pieces = {kind: Piece(api, kind, names(name)[kind], fleet, vm) for kind in _PIECES}
 
     def find(self) -> dict[str, Any] | None:
         """What the API says of the VM; None where there is none.
@@ -140,21 +141,36 @@ class Machine:
         self.set_deadline({"id": vm.path, "location": location}, tags)
         if making:
             self.api.wait(making)
-        self._name_disk(tags)
+        self.name_disk(tags)
 
-    def _name_disk(self, tags: dict[str, str]) -> None:
-        """Have the boot disk carry the VM's tags, so that a sweep knows it without the VM."""
-        disk = self.pieces[DISK]
-        found = self.api.find(disk.path)
-        if found is not None and tag(found, OWN_LABEL) is None:
-            self.api.change("PATCH", disk.path, {"tags": (found.get("tags") or {}) | tags})
+    def disk_is_named(self) -> bool:
+        """Whether the boot disk carries the fleet's name, so that it is known without the VM.
+
+        Raises:
+            AzureError: it is another's, or cannot be read.
+        """
+        disk = self.pieces[DISK].find()
+        return disk is None or tag(disk, OWN_LABEL) is not None
+
+    def name_disk(self, tags: dict[str, str]) -> None:
+        """Have the boot disk carry the VM's tags.
+
+        Raises:
+            AzureError: it is another's, or refused.
+        """
+        disk = self.pieces[DISK].find()
+        if disk is not None and tag(disk, OWN_LABEL) is None:
+            self.api.change(
+                "PATCH", self.pieces[DISK].path, {"tags": (disk.get("tags") or {}) | tags}
+            )
 
     def _take_back(self, error: AzureError) -> None:
         try:
             self.delete()
         except AzureError as second:
             raise AzureError(
-                error.kind, f"{error} What was made for it is still there: {second}"
+                error.kind,
+                f"{str(error).rstrip('.')}. What was made for it is still there: {second}",
             ) from error
 
     def set_tags(self, wanted: dict[str, str]) -> None:

@@ -78,6 +78,7 @@ def bare(
 
     monkeypatch.setattr(cloud_wait, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(cloud_wait, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(cloud_wait, "LONGEST_LOOK", 0.2)
     return Azure(double, capsys)
 
 

@@ -105,6 +105,11 @@ class Store:
                 )
                 operation.effect()
 
+    def finish(self) -> None:
+        """Let the time of every operation have come."""
+        for operation in self._operations.values():
+            operation.due = 0.0
+
     def operation(self, name: str) -> dict[str, Any]:
         """One operation as it is now."""
         if name not in self._operations:
