@@ -2,7 +2,9 @@
 # Prepare this machine as a control node, and for the local fleet of software TPMs.
 #
 #   scripts/setup.sh run [INVENTORY]   what `make run` needs, for inventory/INVENTORY
-#   scripts/setup.sh test              what `make test` needs as well
+#   scripts/setup.sh molecule          what `make molecule` needs as well: hosts in containers
+#   scripts/setup.sh test              what `make test` needs as well; where CI is set, also what is no one's to put on a
+#                                      person's machine unasked: an sshd, which listens on every address
 #
 # Packages of the distribution that are missing are named with the reason for each, then installed through
 # apt-get, with sudo unless this is root. Python packages go to .venv, with the hashes of the lock file.
@@ -16,9 +18,9 @@ purpose=${1:-run}
 inventory=${2:-local}
 case $purpose in
   run) lock=requirements/control.lock ;;
-  test) lock=requirements/dev.lock ;;
+  molecule | test) lock=requirements/dev.lock ;;
   *)
-    echo "usage: scripts/setup.sh run [INVENTORY] | test" >&2
+    echo "usage: scripts/setup.sh run [INVENTORY] | molecule | test" >&2
     exit 2
     ;;
 esac
@@ -28,7 +30,7 @@ die() {
   exit 1
 }
 
-# purpose (run, test, or an inventory's name) | package | how to see that it is there | needed or optional | why
+# purposes (run, molecule, test, ci, or an inventory's name) | package | how to see that it is there | needed or optional | why
 packages=$(
   cat <<'TABLE'
 run|swtpm|have swtpm|needed|the software TPMs of the local fleet
@@ -38,10 +40,16 @@ run|gcc|have gcc|needed|compiles tpm2-pytss, which is published as source only
 run|python3-venv|python_venv|needed|makes virtual environments
 run|python3-dev|python_headers|needed|Python's headers to build tpm2-pytss
 vm|qemu-system-x86|have qemu-system-x86_64|optional|emulates a machine with a TPM behind a real kernel
-vm|mmdebstrap|have mmdebstrap|optional|makes that machine's root from Debian packages
+vm molecule|mmdebstrap|have mmdebstrap|optional|makes the roots of machines and containers from the distribution's packages
 vm|squashfs-tools|have mksquashfs|optional|packs that root
-vm|uidmap|have newuidmap|optional|lets mmdebstrap work without root
-vm|openssh-client|have ssh|optional|reaches that machine
+vm molecule|uidmap|have newuidmap|optional|lets mmdebstrap work without root
+vm molecule|openssh-client|have ssh|optional|reaches them
+molecule|podman|have podman|optional|runs hosts in containers
+molecule|runc|have_daemon runc|optional|starts containers, also where control groups are of two kinds
+molecule|catatonit|have catatonit|optional|first process of a container
+molecule|netavark|test -x /usr/lib/podman/netavark|optional|joins containers to a network
+molecule|aardvark-dns|test -x /usr/lib/podman/aardvark-dns|optional|netavark's other half
+molecule|iptables|have_daemon iptables|optional|netavark calls it
 test|tpm2-tools|have tpm2_getcap|needed|tests put strangers' keys into a TPM with it
 test|openssl|have openssl|needed|tests read certificates and signatures with it
 test|curl|have curl|needed|a foreign client for servers with their key in a TPM
@@ -51,6 +59,8 @@ test|chromium-driver|have chromedriver|optional|drives chromium
 test|tpm2-abrmd|have_daemon tpm2-abrmd|optional|tests measure over this resource manager too
 test|libtss2-tcti-tabrmd0|tabrmd_library|optional|reaches tpm2-abrmd
 test|dbus|have dbus-daemon|optional|carries what goes to tpm2-abrmd
+ci|openssh-server|have_daemon sshd|optional|tests put hosts of a cloud's fleet behind it
+ci|sudo|have sudo|optional|those hosts are measured with it
 TABLE
 )
 
@@ -79,13 +89,26 @@ find_python() {
   [ -n "$python" ] || die "Python 3.11 or newer is needed and not here; install one and name it: PYTHON=/path/to/python3 make $purpose"
 }
 
+# Whether a package with these purposes is to be there.
+wanted() {
+  local for_
+  for for_ in $1; do
+    case $for_ in
+      run | "$purpose" | "$inventory") return 0 ;;
+      ci) [ "$purpose" != test ] || [ -z "${CI:-}" ] || return 0 ;;
+      *) [ "$purpose" != test ] || return 0 ;;
+    esac
+  done
+  return 1
+}
+
 # Names of the missing packages to `missing`, with the reasons printed.
 find_missing() {
   local for_ package test need why
   missing=()
   reasons=
   while IFS='|' read -r for_ package test need why; do
-    [ "$for_" = run ] || [ "$for_" = "$inventory" ] || [ "$purpose" = test ] || continue
+    wanted "$for_" || continue
     # shellcheck disable=SC2086 # a command with its argument
     if $test; then continue; fi
     if [ "$need" = optional ] && ! offered "$package"; then

@@ -48,8 +48,18 @@ class Machine:
     def remove(self, name):
         (self.bin / name).unlink()
 
-    def setup(self, purpose="run", path=""):
-        environment = {"PATH": f"{path}{self.bin}", "HOME": str(self.root)}
+    def offers(self, *packages):
+        """A distribution that has these packages and whose installation brings nothing."""
+        script = self.root / "scripts" / "setup.sh"
+        text = script.read_text().replace("/usr/", f"{self.root}/usr/")
+        script.write_text(text.removesuffix("make_venv\n"))  # which is not what this is about
+        names = "|".join(packages)
+        self.program("apt-cache", f'case "$2" in {names}) echo "Candidate: 1.0" ;; esac')
+        self.program("apt-get", "exit 0")
+        self.program("sudo", 'shift; exec "$@"')
+
+    def setup(self, purpose="run", path="", **variables):
+        environment = {"PATH": f"{path}{self.bin}", "HOME": str(self.root), **variables}
         return subprocess.run(
             [str(self.bin / "bash"), "scripts/setup.sh", purpose],
             cwd=self.root,
@@ -130,6 +140,39 @@ def test_an_installation_that_brings_nothing_is_not_believed(machine):
     done = machine.setup()
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("still not there after the installation: swtpm")
+
+
+CONTAINERS = ("podman", "runc", "catatonit", "netavark", "aardvark-dns", "iptables")
+
+
+@pytest.mark.parametrize(
+    ("purpose", "wanted"), [("run", ()), ("molecule", CONTAINERS), ("test", CONTAINERS)]
+)
+def test_containers_are_for_molecule_and_for_the_tests(machine, purpose, wanted):
+    machine.offers(*CONTAINERS)
+    done = machine.setup(purpose)
+    assert done.returncode == (1 if wanted else 0), done.stderr
+    for package in CONTAINERS:
+        assert (f"{package} (" in done.stderr) == (package in wanted)
+
+
+@pytest.mark.parametrize("given", [{"CI": "true"}, {"CI": ""}, {}])
+def test_a_listening_daemon_is_installed_for_ci_alone(machine, given):
+    machine.offers("openssh-server")
+    done = machine.setup("test", **given)
+    assert ("openssh-server (" in done.stderr) == bool(given.get("CI"))
+
+
+def test_ci_makes_no_difference_to_a_run(machine):
+    machine.offers("openssh-server", "sudo")
+    done = machine.setup("run", CI="true")
+    assert (done.returncode, "openssh-server" in done.stderr) == (0, False), done.stderr
+
+
+def test_an_unknown_purpose_is_refused_with_those_that_there_are(machine):
+    done = machine.setup("moleclue")
+    assert done.returncode == 2
+    assert done.stderr == "usage: scripts/setup.sh run [INVENTORY] | molecule | test\n"
 
 
 def test_the_environment_follows_the_lock_and_is_made_once(machine):
