@@ -12,9 +12,9 @@ from collector import labels, text
 from collector.names import host_title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from collector.summarise import Arm, Host
+    from collector.summarise import Arm, Host, Scenario
 
 Cells = dict[str, Any]
 
@@ -43,33 +43,44 @@ def counted_at_tpm(host: Host) -> bool:
     )
 
 
+def _ways(host: Host) -> Iterator[tuple[str, str, tuple[Scenario, ...]]]:
+    """A host's transports: where, what swaps objects on it, and what was measured over it."""
+    where = host_title(host)
+    yield where, host.document["tpm"]["resource_manager"], host.scenarios
+    for other in host.other_transports:
+        yield f"{where}, {other.tcti}", other.resource_manager, other.scenarios
+
+
 def command_rows(hosts: Iterable[Host]) -> list[Cells]:
     """A row for each arm of a valid scenario whose commands were counted at the TPM.
 
-    ``order`` is the same for the arms of one host, scenario and curve.
+    ``order`` is the same for the arms of one host, transport, scenario and curve.
     """
     rows: list[Cells] = []
     for host in hosts:
-        for order, scenario in enumerate(host.scenarios):
-            for arm in scenario.arms if scenario.status == "valid" else ():
-                if arm.behind_manager is None or not arm.transport:
-                    continue
-                median = arm.durations.median.value if arm.durations else None
-                sent = arm.tpm_commands
-                rows.append(
-                    {
-                        "order": f"{host.run_id}/{host.host}/{order}",
-                        "where": host_title(host),
-                        "manager": labels.title(
-                            labels.RESOURCE_MANAGERS, host.document["tpm"]["resource_manager"]
-                        ),
-                        "scenario": labels.title(labels.SCENARIOS, scenario.name),
-                        "curve": labels.curve_title(scenario.curve),
-                        "arm": labels.arm_title(arm.name),
-                        "behind": _each(arm.behind_manager, arm.transport),
-                        "sent": "-" if sent is None else _each(sent, arm.transport),
-                        "signatures": str(arm.transport),
-                        "median": text.ms(median),
+        for where, manager, scenarios in _ways(host):
+            for order, scenario in enumerate(scenarios):
+                for arm in scenario.arms if scenario.status == "valid" else ():
+                    if arm.behind_manager is None or not arm.transport:
+                        continue
+                    row = _row(scenario, arm, arm.behind_manager, arm.transport)
+                    about = {
+                        "order": f"{host.run_id}/{where}/{order:04d}",
+                        "where": where,
+                        "manager": labels.title(labels.RESOURCE_MANAGERS, manager),
                     }
-                )
+                    rows.append(about | row)
     return rows
+
+
+def _row(scenario: Scenario, arm: Arm, behind: int, signatures: int) -> Cells:
+    sent = arm.tpm_commands
+    return {
+        "scenario": labels.title(labels.SCENARIOS, scenario.name),
+        "curve": labels.curve_title(scenario.curve),
+        "arm": labels.arm_title(arm.name),
+        "behind": _each(behind, signatures),
+        "sent": "-" if sent is None else _each(sent, signatures),
+        "signatures": str(signatures),
+        "median": text.ms(arm.durations.median.value if arm.durations else None),
+    }

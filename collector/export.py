@@ -128,7 +128,15 @@ def _of_host(host: Host) -> Iterator[tuple[str, str]]:
     when = epoch(host.finished_at)
     of_csv, of_json = _ends(_about(host), when)
     yield f"host,1,hosts{of_csv}", f'{{"metric":"host","value":1,"unit":"hosts{of_json}'
-    for scenario in host.scenarios:
+    yield from _of_scenarios(host, host.scenarios, when, {})
+    for other in host.other_transports:
+        yield from _of_scenarios(host, other.scenarios, when, {"tcti": visible(other.tcti)})
+
+
+def _of_scenarios(
+    host: Host, scenarios: Iterable[Scenario], when: int, more: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    for scenario in scenarios:
         about: dict[str, Any] = {
             "run_id": host.run_id,
             "host": host.host,
@@ -137,7 +145,7 @@ def _of_host(host: Host) -> Iterator[tuple[str, str]]:
             "curve": scenario.curve,
             "status": scenario.status,
         }
-        start = _json(about).removesuffix("}")
+        start = _json(about | more).removesuffix("}")
         for arm in scenario.arms:
             of_csv, of_json = _ends(f'{start},"arm":{_name(arm.name)}}}', when)
             figures = _figures(arm)

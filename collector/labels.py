@@ -52,7 +52,13 @@ MESSAGE_ARMS: Mapping[str, str] = {
 # Arms of the same name for a number of clients at once: tpm-persistent-4 and the like.
 _CLIENTS = re.compile(r"(?P<arm>[a-z-]+)-(?P<clients>[0-9]{1,6})")
 
-CURVES: Mapping[str, str] = {"p256": "P-256", "p384": "P-384", "p521": "P-521"}
+# An ML-DSA key has no curve; the document's member of that name says which key it is.
+CURVES: Mapping[str, str] = {
+    "p256": "P-256",
+    "p384": "P-384",
+    "p521": "P-521",
+    "mldsa65": "ML-DSA-65",
+}
 
 TEES: Mapping[str, str] = {
     "sev-snp": "AMD SEV-SNP",
@@ -112,6 +118,14 @@ def arm_rank(name: str) -> tuple[int, int, str]:
     arm, clients = (name, 0) if name in ARMS else at_once(name) or (name, 0)
     place, _ = rank(ARMS, arm)
     return (place, clients, name)
+
+
+def message_arm_title(name: str) -> str:
+    """Returns an arm's human name; those of the message sizes end in the size in bytes."""
+    kind, _, size = name.rpartition("-")
+    if kind in MESSAGE_ARMS and size.isdigit():
+        return f"{MESSAGE_ARMS[kind]}, {size} bytes"
+    return arm_title(name)
 
 
 def curve_title(curve: str | None) -> str:

@@ -244,9 +244,16 @@ def _check_sense(document: Document) -> None:
             time.strptime(document[name], "%Y-%m-%dT%H:%M:%SZ")
         except ValueError:
             raise BrokenDocumentError(f"/{name}", "no such date or time") from None
+    _check_scenarios(document["scenarios"], "/scenarios")
+    for number, transport in enumerate(document.get("other_transports", ())):
+        for suite in ("tls", "messages", "device"):
+            _check_scenarios(transport[suite], f"/other_transports/{number}/{suite}")
+
+
+def _check_scenarios(scenarios: list[Document], pointer: str) -> None:
     seen: set[tuple[str, str | None]] = set()
-    for number, scenario in enumerate(document["scenarios"]):
-        at = f"/scenarios/{number}"
+    for number, scenario in enumerate(scenarios):
+        at = f"{pointer}/{number}"
         key = (scenario["name"], scenario["curve"])
         if key in seen:
             raise BrokenDocumentError(at, "a second entry for the same scenario and curve")

@@ -84,7 +84,7 @@ def _measured(loaded: Loaded, side: str) -> Measured:
             if arm["samples_ns"]:
                 stream = f"{side}/{name}/{curve}/{arm['name']}"
                 samples[name, curve, arm["name"]] = Sample.of(arm, stream)
-    bare = document | {"scenarios": [], "keys": []}
+    bare = document | {"scenarios": [], "keys": [], "other_transports": []}
     host = summarise(type(loaded)(loaded.path, bare), keep_samples=False)
     return Measured(
         host=host.host,

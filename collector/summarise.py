@@ -91,10 +91,33 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
+class Transport:
+    """A further way to a host's TPM, and what was measured over it.
+
+    Attributes:
+        tcti: The way, as given to the agent.
+        resource_manager: The document's word for what swaps objects on it.
+        status: ``valid`` or ``invalid``.
+        reason: Why it is invalid; None otherwise.
+        same_tpm: Whether it leads to the TPM that the first way leads to; None: not known.
+        told_by: By what that was told; None where the TPM could not be asked.
+        scenarios: Raw signing, message sizes and operations.
+    """
+
+    tcti: str
+    resource_manager: str
+    status: str
+    reason: str | None
+    same_tpm: bool | None
+    told_by: str | None
+    scenarios: tuple[Scenario, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """What is kept of one document.
 
-    ``document`` holds everything but the scenarios and the warnings.
+    ``document`` holds everything but the scenarios, the warnings and the other transports.
     """
 
     run_id: str
@@ -105,6 +128,7 @@ class Host:
     scenarios: tuple[Scenario, ...]
     warnings: tuple[Warned, ...]
     findings: tuple[verdicts.Finding, ...]
+    other_transports: tuple[Transport, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -191,26 +215,22 @@ def _rank(scenario: Scenario) -> tuple[object, ...]:
     return (False, *labels.scenario_rank(scenario.name, scenario.curve))
 
 
-def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
-    """Summarises an accepted document.
-
-    Args:
-        loaded: The document and the file it came from.
-        keep_samples: Whether to keep the samples too, to draw each of them.
-    """
-    document = loaded.document
+def _summaries(
+    found: Sequence[dict[str, Any]], *, keep_samples: bool, stream: str = ""
+) -> tuple[tuple[Scenario, ...], verdicts.Samples, verdicts.Reasons]:
+    """Summarises scenarios, and says which arms can be used and why others cannot."""
     scenarios = []
     at_hand: verdicts.Samples = {}
     not_valid: verdicts.Reasons = {}
     taken = [
         [
-            Sample.of(arm, f"{scenario['name']}/{scenario['curve']}/{arm['name']}")
+            Sample.of(arm, f"{stream}{scenario['name']}/{scenario['curve']}/{arm['name']}")
             for arm in scenario["arms"]
         ]
-        for scenario in document["scenarios"]
+        for scenario in found
     ]
     described = iter(describe_all([sample.ordered for samples in taken for sample in samples]))
-    for scenario, samples in zip(document["scenarios"], taken, strict=True):
+    for scenario, samples in zip(found, taken, strict=True):
         name, curve = scenario["name"], scenario["curve"]
         durations = list(itertools.islice(described, len(samples)))
         scenarios.append(_scenario(scenario, samples, durations, keep_samples=keep_samples))
@@ -220,17 +240,45 @@ def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
                 not_valid[name, gone["name"], curve] = gone["reason"]
         else:
             not_valid[name, None, curve] = f"{scenario['status']}: {scenario['reason']}"
+    return tuple(sorted(scenarios, key=_rank)), at_hand, not_valid
+
+
+def _other(transport: dict[str, Any]) -> Transport:
+    parts = [scenario for suite in ("tls", "messages", "device") for scenario in transport[suite]]
+    scenarios, _, _ = _summaries(parts, keep_samples=False, stream=f"{transport['tcti']}/")
+    return Transport(
+        tcti=transport["tcti"],
+        resource_manager=transport["resource_manager"],
+        status=transport["status"],
+        reason=transport["reason"],
+        same_tpm=transport["same_tpm"],
+        told_by=transport["same_tpm_told_by"],
+        scenarios=scenarios,
+    )
+
+
+def summarise(loaded: Loaded, *, keep_samples: bool) -> Host:
+    """Summarises an accepted document.
+
+    Args:
+        loaded: The document and the file it came from.
+        keep_samples: Whether to keep the samples too, to draw each of them.
+    """
+    document = loaded.document
+    scenarios, at_hand, not_valid = _summaries(document["scenarios"], keep_samples=keep_samples)
+    aside = {"scenarios", "warnings", "other_transports"}
     return Host(
         run_id=document["run_id"],
         host=document["host"],
         path=loaded.path,
         finished_at=document["finished_at"],
-        document={k: v for k, v in document.items() if k not in {"scenarios", "warnings"}},
-        scenarios=tuple(sorted(scenarios, key=_rank)),
+        document={name: of for name, of in document.items() if name not in aside},
+        scenarios=scenarios,
         warnings=tuple(
             Warned(seen["code"], seen["message"], seen["remedy"]) for seen in document["warnings"]
         ),
         findings=verdicts.findings(
             at_hand, not_valid, document["keys"], document["tpm"]["resource_manager"]
         ),
+        other_transports=tuple(map(_other, document.get("other_transports", ()))),
     )

@@ -15,8 +15,10 @@ from collector.fleet import FleetRatio, Kind
 from collector.imported_rows import imported_rows
 from collector.matrix import Matrix, medians, unusable
 from collector.messages import Messages, messages
+from collector.models import model_rows
 from collector.names import host_title, kind_title
 from collector.ratios import MAIN
+from collector.transports import SideBySide, side_by_side
 from collector.verdict_rows import verdict_rows
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Report:
     """Everything that the templates need. Rows are dictionaries by column."""
 
     hosts: list[Cells]
+    models: list[Cells]
     kinds: list[Cells]
     verdicts: list[Cells]
     medians: Matrix
@@ -62,6 +65,7 @@ class Report:
     distributions: list[Figure]
     concurrency: list[Concurrency]
     devices: Devices
+    transports: list[SideBySide]
     messages: list[Messages]
     imported: list[Cells]
     warnings: list[Cells]
@@ -306,6 +310,7 @@ def build(
     few = len(hosts) <= SAMPLES_KEPT
     return Report(
         hosts=[_host_row(host) for host in hosts],
+        models=model_rows(tls),
         kinds=_kind_rows(tls, figures, together),
         verdicts=verdict_rows(hosts),
         medians=medians(tls, figures, published),
@@ -319,7 +324,8 @@ def build(
         forests=forests(tls, together, each_host=few),
         distributions=distributions(tls, figures, each_host=few),
         concurrency=concurrency(hosts) if few else [],
-        devices=devices(hosts, published, in_full=in_full),
+        devices=devices(hosts, published, imported, in_full=in_full),
+        transports=side_by_side(hosts) if in_full else [],
         messages=messages(hosts, published) if in_full else [],
         imported=imported_rows(imported),
         warnings=_warnings(hosts),
