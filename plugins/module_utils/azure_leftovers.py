@@ -39,18 +39,23 @@ _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 def leftovers(
-    api: Api, fleet: str | None, *, min_age: int = 0, now: datetime | None = None
+    api: Api,
+    fleet: str | None,
+    *,
+    min_age: int = 0,
+    removable: bool = False,
+    now: datetime | None = None,
 ) -> list[dict[str, Any]]:
     """Everything of ours in the resource group, known by its tag.
 
     Each type is listed by the provider that has it, not through Resource Manager's own list, which
-    lags behind. What has no legible time of its making counts as old. What a younger VM of ours
-    uses is as young as that.
+    lags behind. What has no legible time of its making counts as old.
 
     Args:
         api: the client.
         fleet: only what belongs to this fleet; None: to any.
         min_age: seconds since it was made, at least.
+        removable: leave out what a VM or an interface uses that stays.
         now: the present, for tests.
 
     Returns:
@@ -69,7 +74,7 @@ def leftovers(
         if (owner := tag(resource, OWN_LABEL)) is not None and fleet in (None, owner)
     ]
     aged = of_age(ours, min_age, present)
-    kept = _used(there, {item["path"].lower() for item in aged})
+    kept = _used(there, {item["path"].lower() for item in aged}) if removable else set()
     return [item for item in aged if item["path"].lower() not in kept]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.azure_leftovers import leftovers, remove
+from ansible.module_utils.azure_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.azure_module import AZURE
 from ansible.module_utils.cloud_leftovers import swept
 from ansible.module_utils.cloud_module import run_with
@@ -19,7 +19,7 @@ short_description: What this project left in an Azure resource group, listed or 
 description:
   - Finds VMs, auto-shutdowns, network interfaces, public addresses, disks, network security groups
     and virtual networks of any region by the tag C(tpm-fleet-bench). Nothing else is touched.
-  - What a VM or an interface uses that stays, stays too.
+  - With O(state=absent), what a VM or an interface uses that stays, stays too.
   - Fails where a list is refused, since then nobody can say that nothing is there.
 extends_documentation_fragment: azure
 options:
@@ -36,6 +36,18 @@ options:
       Only what was made at least that many seconds ago. What has no legible time counts as old.
     type: int
     default: 0
+  kinds:
+    description: Only resources of these types, by the last part of their names. Not given, all.
+    type: list
+    elements: str
+    choices:
+      - virtualMachines
+      - schedules
+      - networkInterfaces
+      - publicIPAddresses
+      - disks
+      - networkSecurityGroups
+      - virtualNetworks
 attributes:
   check_mode:
     description: Lists what it would remove.
@@ -75,6 +87,9 @@ kind:
 """
 
 
+NAMES = [kind.rpartition("/")[2] for kind in KINDS]
+
+
 def check_options(options: dict[str, Any]) -> list[str]:
     """What is wrong with the options: an empty name must never come to mean every fleet."""
     if options["fleet"] is not None and not options["fleet"].strip():
@@ -84,10 +99,12 @@ def check_options(options: dict[str, Any]) -> list[str]:
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
-    found = leftovers(api, options["fleet"], min_age=options["min_age"])
+    wanted = options["state"] == "absent"
+    found = leftovers(api, options["fleet"], min_age=options["min_age"], removable=wanted)
+    kinds = options["kinds"] or NAMES
     return swept(
-        found,
-        wanted=options["state"] == "absent",
+        [item for item in found if item["kind"].rpartition("/")[2] in kinds],
+        wanted=wanted,
         check=check,
         remove=lambda items: remove(api, items),
     )
@@ -101,6 +118,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
             "fleet": {"type": "str"},
             "min_age": {"type": "int", "default": 0},
+            "kinds": {"type": "list", "elements": "str", "choices": NAMES},
         },
         work,
         check=check_options,

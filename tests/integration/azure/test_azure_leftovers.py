@@ -76,8 +76,13 @@ def test_everything_of_ours_is_listed_with_its_age(azure: Azure) -> None:
     found = azure.run("azure_leftovers").answer
     assert found["changed"] is False
     listed = {f"{item['kind'].partition('/')[2]} {item['name']}" for item in found["found"]}
+    ours = parts("old") | parts("new") | parts("other") | {"disks orphan"} | NETWORKS
+    assert listed == ours
     # The interface of the VM that is not ours keeps the network that it is in.
-    assert listed == parts("old") | parts("new") | parts("other") | {"disks orphan"}
+    would = azure.run("azure_leftovers", state="absent", check=True).answer["found"]
+    assert {item["name"] for item in found["found"]} - {item["name"] for item in would} == {FLEETS}
+    disks = azure.run("azure_leftovers", kinds=["disks"], fleet="trial").answer["found"]
+    assert {item["name"] for item in disks} == {"old-os", "new-os", "orphan"}
     ages = {item["name"]: item["age"] for item in found["found"]}
     assert 8000 <= ages["old-nic"] < 8600
     assert ages["new"] < 600
