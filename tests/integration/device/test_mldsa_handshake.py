@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.swtpm import Swtpm
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "result.schema.json"
+ENDS = Path(__file__).parents[2] / "support" / "mldsa_ends.py"
 CONNECTIONS = 4
 SIGN = 0x1A4
 RUN = (
@@ -112,3 +115,17 @@ def test_a_tpm_without_it_is_named_by_a_python_that_has_it(python: str, tmp_path
         status, found = run(Agent(tcti, tmp_path, python))
     assert (status, found["status"]) == (0, "not-applicable")
     assert found["reason"].startswith("the TPM has no ML-DSA-65")
+
+
+def test_every_size_signs_at_both_ends(python: str) -> None:
+    done = subprocess.run(
+        [python, "-W", "ignore", "-X", "dev", str(ENDS), str(SOURCE)],
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    once = {"client": 1, "server": 1}
+    assert json.loads(done.stdout) == {"44": once, "65": once, "87": once}
