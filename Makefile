@@ -22,7 +22,7 @@ TESTS = tests/unit tests/integration tests/browser tests/playbook tests/molecule
 SIDE_BY_SIDE = --numprocesses=2 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run report doctor teardown sweep stop test lint bench bench-device clean
+.PHONY: help setup run report doctor teardown sweep stop test molecule lint bench bench-device clean
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,10 @@ test: ## everything that is checked: lint, unit, software TPMs, playbooks, brows
 	pytest $(SIDE_BY_SIDE) tests/unit
 	pytest $(SIDE_BY_SIDE) $(filter-out tests/unit,$(wildcard $(TESTS)))
 
+molecule: ## hosts in containers, measured over SSH: every scenario in molecule/
+	@scripts/setup.sh molecule
+	MOLECULE_EPHEMERAL_DIRECTORY=$(CURDIR)/.cache/molecule/state molecule test --all
+
 lint: ## the static checks only
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory _lint
@@ -67,7 +71,7 @@ _lint:
 	mypy
 	yamllint --strict .
 	ansible-lint --offline --strict
-	shellcheck scripts/*.sh .ci/run
+	shellcheck scripts/*.sh molecule/shared/*.sh .ci/run
 
 bench: ## side by side on one software TPM: the floor, tpmtls, and other programs that do the same
 	@scripts/setup.sh test
