@@ -153,6 +153,13 @@ def test_a_tee_that_aws_has_not_is_said_before_any_call(refused: Done) -> None:
     assert "AWS has no Intel TDX" in refused.text
 
 
+def test_an_empty_fleet_is_not_every_fleet(cloud: Cloud, made: Done) -> None:
+    swept = cloud.play("sweep", sweep_fleet="", sweep_min_age=0)
+    assert swept.status != 0
+    assert "sweep_fleet is empty; leave it out" in swept.text
+    assert len(cloud.double.store.live()) == len(HOSTS)
+
+
 def test_both_vms_are_made_and_reached(cloud: Cloud, made: Done) -> None:
     assert made.status == 0, made.text
     bodies = {
