@@ -7,6 +7,7 @@ of images with a user's machines.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -14,10 +15,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from tests.support import guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +29,13 @@ if TYPE_CHECKING:
 TREE = Path(__file__).resolve().parents[2]
 ROLE = TREE / "roles" / "vm_host"
 GUEST = TREE / "tests" / "vm" / "guest"
+SUPPORT = TREE / "tests" / "support"
 AGENT = "/opt/agent"
 """Where the agent's source is put in the guest."""
 
-_PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mksquashfs", "swtpm", "ssh", "tar")
-_BOOT_SECONDS = 240  # a boot takes 5 s on a quiet machine and was seen to take 30 on a busy one
+_PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mksquashfs", "swtpm", "ssh")
+_BOOT_SECONDS = 400  # a boot takes 5 s on a quiet machine and was seen to take 30 on a busy one
+_GUEST_SECONDS = 400  # for one command in there; the longest takes 40 s on a quiet machine
 
 
 def missing() -> list[str]:
@@ -51,6 +57,7 @@ def image() -> Path:
 
 def module(name: str, /, **arguments: Any) -> dict[str, Any]:
     """Run a module of the role by itself, as Ansible would."""
+    guard.watch()
     done = subprocess.run(
         [sys.executable, str(ROLE / "library" / f"{name}.py")],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
@@ -80,6 +87,17 @@ def processes(directory: Path) -> list[int]:
             if entry.name.isdigit() and os.fsencode(directory) in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+def _without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if "__pycache__" in member.name else member
+
+
+def command_line(pid: int) -> list[str]:
+    """Return a process's command line; of one that is gone, an empty word."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return [""]
 
 
 class Machine:
@@ -113,12 +131,17 @@ class Machine:
         pids: list[int] = said["pids"]
         return pids
 
-    def play(self, playbook: Path) -> subprocess.CompletedProcess[str]:
+    def play(self, playbook: Path, **variables: Any) -> subprocess.CompletedProcess[str]:
         """Run a playbook on it as the host of the inventory vm that has its name."""
-        place = {"vm_fleet_dir": str(self.directory.parent), "vm_first_port": self._port}
+        guard.watch()
+        place = {
+            "vm_fleet_dir": str(self.directory.parent),
+            "vm_first_port": self._port,
+            "vm_host_wait": _BOOT_SECONDS,
+        }
         return subprocess.run(
             [Path(sys.executable).with_name("ansible-playbook"), "--inventory=inventory/vm",
-             "--limit", self.name, "--extra-vars", json.dumps(place), playbook],
+             "--limit", self.name, "--extra-vars", json.dumps(place | variables), playbook],
             cwd=TREE,
             env={**os.environ, "ANSIBLE_CONFIG": str(TREE / "ansible.cfg")},
             stdin=subprocess.DEVNULL,
@@ -130,10 +153,7 @@ class Machine:
     def start(self) -> None:
         """Boot it, with the TPM state of the last time, and put the agent there."""
         self._have("started")
-        self.ssh(f"sudo install -d -o bench {AGENT}")
-        self.copy_in(TREE / "agent" / "src", AGENT)
-        self.copy_in(GUEST, AGENT)
-        self.copy_in(TREE / "tests" / "support", f"{AGENT}/tests/support")
+        self._copy_in((TREE / "agent" / "src", "."), (GUEST, "."), (SUPPORT, "tests/support"))
 
     def stop(self) -> None:
         """Take its power away."""
@@ -152,8 +172,7 @@ class Machine:
     def kill_tpm(self) -> None:
         """End the software TPM while the machine runs."""
         for pid in self.processes():
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"--tpmstate" in words:
+            if "--tpmstate" in command_line(pid):
                 os.kill(pid, signal.SIGKILL)
                 return
         raise AssertionError("the machine has no software TPM")
@@ -187,7 +206,7 @@ class Machine:
         )
 
     def run(
-        self, command: str, user: str = "bench", timeout: float = 240
+        self, command: str, user: str = "bench", timeout: float = _GUEST_SECONDS
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the guest to its end."""
         process = self.begin(command, user)
@@ -205,18 +224,14 @@ class Machine:
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
-    def copy_in(self, directory: Path, place: str) -> None:
-        """Copy a directory's contents into the guest."""
-        packed = subprocess.run(
-            ["tar", "-C", str(directory), "--exclude=__pycache__", "-cf", "-", "."],
-            capture_output=True,
-            check=True,
-        )
-        subprocess.run(
-            [*self._ssh("bench"), f"mkdir -p {place} && tar -C {place} -xf -"],
-            input=packed.stdout,
-            check=True,
-        )
+    def _copy_in(self, *directories: tuple[Path, str]) -> None:
+        """Copy directories' contents into the guest, below the agent's place; all at once."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for directory, place in directories:
+                archive.add(directory, place, filter=_without_caches)
+        unpack = f"sudo install -d -o bench {AGENT} && tar -C {AGENT} -xf -"
+        subprocess.run([*self._ssh("bench"), unpack], input=packed.getvalue(), check=True)
 
     def agent(self, *arguments: str, user: str = "bench") -> subprocess.CompletedProcess[str]:
         """Run the agent in the guest, with Debian's Python."""

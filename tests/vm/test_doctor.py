@@ -1,4 +1,4 @@
-"""The doctor on a machine that is ready, and on six that are not."""
+"""The doctor on a machine that is ready, and on six that are not; who may measure there."""
 
 from __future__ import annotations
 
@@ -68,3 +68,17 @@ def test_that_user_cannot_measure_either(vm: Machine) -> None:
         "tpm-tls-bench: user outsider may not open /dev/tpmrm0 (owner root, group tss, mode 0660); "
         "run with sudo or add outsider to group tss and log in again"
     )
+
+
+def test_a_user_in_the_group_measures_without_sudo(vm: Machine) -> None:
+    assert vm.ssh("id -u; stat -c %G /dev/tpmrm0; id -nG").split()[1:] == ["tss", "bench", "tss"]
+    done = vm.agent(
+        "run", "--curve", "p256", "--scenario", "raw-signing", "--signatures", "1", "--warmup", "1",
+        "--deadline", "60", "--metadata", "never", "--state-dir", "/tmp/state",
+        "--output", "/tmp/result.json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(vm.ssh("cat /tmp/result.json"))
+    (raw,) = measured["scenarios"]
+    assert (raw["name"], raw["status"]) == ("raw-signing", "valid")
+    assert measured["tpm"]["tcti"] == "device:/dev/tpmrm0"

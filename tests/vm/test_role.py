@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,15 +69,3 @@ def test_the_host_key_is_the_images_own_and_is_checked(vm: Machine, tmp_path: Pa
         )  # fmt: skip
         assert done.returncode == status, done.stderr
     assert "Host key verification failed" in done.stderr
-
-
-def test_the_software_tpm_goes_with_its_machine(vm: Machine) -> None:
-    vm.close_connections()
-    os.kill(int((vm.directory / "qemu.pid").read_text()), signal.SIGKILL)
-    until = time.monotonic() + 30
-    while vm.processes() and time.monotonic() < until:
-        time.sleep(0.1)
-    try:
-        assert vm.processes() == []
-    finally:
-        vm.start()

@@ -7,12 +7,15 @@ result is marked as a simulation everywhere.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -48,9 +51,16 @@ def slow_swtpm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+class Measured(NamedTuple):
+    """What a machine whose TPM is slowed says, and the machine."""
+
+    document: dict[str, Any]
+    text: str
+    machine: Machine
+
+
 @pytest.fixture(scope="module")
-def measured(short_dir: Path, slow_swtpm: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The result document and the text from a machine whose TPM is slowed."""
+def measured(short_dir: Path, slow_swtpm: Path) -> Iterator[Measured]:
     machine = Machine(short_dir / "slow", swtpm=str(slow_swtpm))
     try:
         machine.start()
@@ -61,7 +71,7 @@ def measured(short_dir: Path, slow_swtpm: Path) -> Iterator[tuple[dict[str, Any]
             "--output", "/tmp/result.json",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        yield json.loads(machine.ssh("cat /tmp/result.json")), done.stdout
+        yield Measured(json.loads(machine.ssh("cat /tmp/result.json")), done.stdout, machine)
     finally:
         machine.remove()
 
@@ -83,32 +93,30 @@ def _median(document: dict[str, Any], scenario: str, arm: str) -> float:
     ],
 )
 def test_ratios(
-    measured: tuple[dict[str, Any], str],
+    measured: Measured,
     scenario: str,
     arm: str,
     against: str,
     band: tuple[float, float],
 ) -> None:
-    document, _ = measured
+    document = measured.document
     ratio = _median(document, scenario, arm) / _median(document, scenario, against)
     low, high = band
     assert low < ratio < high
 
 
-def test_the_slowed_command_is_in_every_sample(measured: tuple[dict[str, Any], str]) -> None:
-    document, _ = measured
-    (raw,) = [item for item in document["scenarios"] if item["name"] == "raw-signing"]
+def test_the_slowed_command_is_in_every_sample(measured: Measured) -> None:
+    (raw,) = [item for item in measured.document["scenarios"] if item["name"] == "raw-signing"]
     for arm in raw["arms"]:
         fastest = min(arm["samples_ns"])
         slowed = SLOWED["15d"] * 1000 if arm["name"] != "software" else 0
         assert fastest > slowed, arm["name"]
 
 
-def test_it_is_marked_as_a_simulation(measured: tuple[dict[str, Any], str], tmp_path: Path) -> None:
-    document, text = measured
-    assert document["tpm"]["simulated_device"] is True
-    assert "This is a simulated device: its times are not a TPM's." in text.splitlines()
-    (tmp_path / "result.json").write_text(json.dumps(document))
+def test_it_is_marked_as_a_simulation(measured: Measured, tmp_path: Path) -> None:
+    assert measured.document["tpm"]["simulated_device"] is True
+    assert "This is a simulated device: its times are not a TPM's." in measured.text.splitlines()
+    (tmp_path / "result.json").write_text(json.dumps(measured.document))
     subprocess.run(
         [sys.executable, "-m", "collector", "report", tmp_path / "result.json",
          "--output", tmp_path / "report"],
@@ -117,3 +125,15 @@ def test_it_is_marked_as_a_simulation(measured: tuple[dict[str, Any], str], tmp_
     )  # fmt: skip
     for name in ("index.html", "report.md", "report.txt"):
         assert "slowed on purpose" in (tmp_path / "report" / name).read_text().lower(), name
+
+
+def test_a_software_tpm_goes_with_its_machine(measured: Measured) -> None:
+    # On this machine, which nothing comes after: another would have to boot again.
+    machine = measured.machine
+    machine.close_connections()
+    assert len(machine.processes()) == 2
+    os.kill(int((machine.directory / "qemu.pid").read_text()), signal.SIGKILL)
+    until = time.monotonic() + 60
+    while machine.processes() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert machine.processes() == []
