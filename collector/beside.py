@@ -100,6 +100,11 @@ def _measured(hosts: Iterable[Host]) -> list[Cells]:
     return rows
 
 
+def emulated(words: Iterable[str]) -> bool:
+    """Whether an import's own words name a software TPM."""
+    return any(map(_EMULATED.search, words))
+
+
 def _imported(documents: Iterable[Imported]) -> list[Cells]:
     rows = []
     for one in sorted(documents, key=lambda one: one.path):
@@ -116,8 +121,7 @@ def _imported(documents: Iterable[Imported]) -> list[Cells]:
             {
                 "source": "imported",
                 # Of what is not said to be a chip nobody knows whether it is one.
-                "ranked": bool(document["device"] or named)
-                and not any(map(_EMULATED.search, words)),
+                "ranked": bool(document["device"] or named) and not emulated(words),
                 "device": document["device"] or named or document["source"]["file"],
                 "bus": "bus not stated",
                 "firmware": caps["fw"] if caps else "",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from collector.fleet import Figure, Kind
+    from collector.load import Imported
     from collector.published import Published
     from collector.summarise import Host
 
@@ -25,13 +26,13 @@ class Column:
     """One column: a host's, a kind of host's, or a published machine's, on one curve.
 
     Attributes:
-        source: ``host``, ``kind`` or ``published``.
+        source: ``host``, ``kind``, ``imported`` or ``published``.
         name: Whose figures they are.
         run: The run, where the report holds several; else empty.
         curve: The curve's title.
         emulated: True where the figures say nothing about hardware.
         hosts: For a kind: how many hosts.
-        where: For published figures: where they stand.
+        where: For imported and published figures: where they come from.
     """
 
     source: str
@@ -120,16 +121,57 @@ def _published_columns(rows: Iterable[Published]) -> list[tuple[Column, dict[_Ke
     ]
 
 
+def _imported_columns(
+    documents: Iterable[Imported],
+) -> list[tuple[Column, dict[_Key, _Cell]]]:
+    """Medians that another program printed for our scenarios and arms, by file and curve."""
+    columns = []
+    for one in sorted(documents, key=lambda one: one.path):
+        document = one.document
+        by_curve: dict[str, dict[_Key, _Cell]] = defaultdict(dict)
+        for figure in document["figures"]:
+            scenario, _, arm = figure["operation"].partition("/")
+            if scenario in labels.SCENARIOS and arm and figure["statistic"] == "median":
+                curve = figure["parameters"].get("curve", "")
+                milli = figure["unit"] == "ms"
+                shown = figure["printed"] if milli else text.ms(figure.get("value_ns"))
+                by_curve[curve][scenario, arm] = ("value", shown)
+        file = document["source"]["file"]
+        name = document["device"] or file
+        columns += [
+            (
+                Column(
+                    "imported",
+                    name,
+                    "",
+                    labels.curve_title(curve or None),
+                    False,
+                    1,
+                    f"imported from {file}",
+                ),
+                cells,
+            )
+            for curve, cells in by_curve.items()
+        ]
+    return columns
+
+
 def medians(
-    hosts: Sequence[Host], figures: Sequence[Figure], published: Sequence[Published]
+    hosts: Sequence[Host],
+    figures: Sequence[Figure],
+    published: Sequence[Published],
+    imported: Iterable[Imported] = (),
 ) -> Matrix:
-    """Lays out the medians: the measured ones first, the published ones after them."""
+    """Lays out the medians: measured ones first, then imported ones, published ones last."""
     measured = _host_columns(hosts)
     if len(measured) > COLUMNS:
         measured = _kind_columns(figures)
     keys = {key for _, cells in measured for key, cell in cells.items() if key[1]}
     asked = {name for _, cells in measured for name, _ in cells}
-    beside = _published_columns(published) if measured else []
+    others = _imported_columns(imported)
+    keys |= {key for _, cells in others for key in cells}
+    asked |= {key[0] for _, cells in others for key in cells}
+    beside = others + (_published_columns(published) if measured or others else [])
     # A scenario without any figure still gets the rows that the published figures have.
     keys |= {key for _, cells in beside for key in cells if key[0] in asked}
     keys |= {(name, "") for name in asked if not any(key[0] == name for key in keys)}

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 from scipy import special
 
 from collector import labels, text
+from collector.imported_messages import message_rows
+from collector.imported_messages import title as imported_title
 from collector.names import host_title
 from collector.plots import Curve, Lines, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from collector.load import Imported
     from collector.published import Published
     from collector.stats import Distribution
     from collector.summarise import Host
@@ -178,8 +181,56 @@ def _on_curve(
     return Messages(name, where, host.emulated, rows, slopes, plots, unusable)
 
 
-def messages(hosts: Iterable[Host], published: Sequence[Published]) -> list[Messages]:
-    """The section on message sizes; empty where no host has that suite."""
+def _printed(figures: dict[str, dict[str, Any]], statistic: str) -> str:
+    """An imported figure, as it was printed; its unit where that is not the column's."""
+    figure = figures.get(statistic)
+    if figure is None:
+        return "-"
+    micro = figure["unit"] in {"us", "\u03bcs", "\u00b5s"}
+    return str(figure["printed"] if micro else f"{figure['printed']} {figure['unit']}")
+
+
+def _of_import(one: Imported, number: int) -> Iterator[Messages]:
+    """An imported table's figures by curve, drawn like measured ones and never put with them."""
+    found = message_rows(one.document)
+    for curve in dict.fromkeys(row.curve for row in found):
+        rows: list[Cells] = []
+        means: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+        for row in (row for row in found if row.curve == curve):
+            figures = row.figures
+            samples = next(iter(figures.values()))["samples"]
+            key = labels.title(labels.MESSAGE_ARMS, row.key) or "not stated"
+            statistics = ("mean", "error", "stddev", "median")
+            rows.append(
+                {
+                    "scenario": labels.title(labels.SCENARIOS, row.scenario),
+                    "key": key,
+                    "size": str(row.size),
+                    "n": text.count(samples),
+                    **{name: _printed(figures, name) for name in statistics},
+                    "published": "",
+                }
+            )
+            if "value_ns" in figures.get("mean", {}):
+                means[row.scenario, row.key].append((row.size, figures["mean"]["value_ns"] / 1e6))
+        plots = []
+        for scenario in dict.fromkeys(row.scenario for row in found):
+            curves = [
+                Curve(labels.title(labels.MESSAGE_ARMS, key) or "not stated", sorted(points), place)
+                for place, key in enumerate((*_DRAWN, ""))
+                if len(points := means[scenario, key]) > 1
+            ]
+            plot = lines(curves)
+            plots += [(labels.title(labels.SCENARIOS, scenario), plot)] if plot else []
+        where = f"{imported_title(one)} {labels.curve_title(curve or None)}".strip()
+        rows.sort(key=lambda row: (row["scenario"], row["key"], int(row["size"])))
+        yield Messages(f"messages-i{number}-{curve}", where, False, rows, [], plots, [])
+
+
+def messages(
+    hosts: Iterable[Host], published: Sequence[Published], imported: Iterable[Imported] = ()
+) -> list[Messages]:
+    """The section on message sizes; empty where no host has that suite, and no import."""
     theirs = _published(published)
     having = [host.of_suite("messages") for host in hosts]
     pairs = [
@@ -187,4 +238,7 @@ def messages(hosts: Iterable[Host], published: Sequence[Published]) -> list[Mess
         for host in having
         for curve in dict.fromkeys(scenario.curve or "" for scenario in host.scenarios)
     ]
-    return [_on_curve(host, curve, number, theirs) for number, (host, curve) in enumerate(pairs)]
+    found = [_on_curve(host, curve, number, theirs) for number, (host, curve) in enumerate(pairs)]
+    for number, one in enumerate(sorted(imported, key=lambda one: one.path)):
+        found.extend(_of_import(one, number))
+    return found

@@ -14,6 +14,7 @@ from collector.figures import Figure, distributions, forests
 from collector.fleet import FleetRatio, Kind
 from collector.imported_rows import imported_rows
 from collector.matrix import Matrix, medians, unusable
+from collector.message_table import MessageTable, message_table
 from collector.messages import Messages, messages
 from collector.models import model_rows
 from collector.names import host_title, kind_title
@@ -66,6 +67,7 @@ class Report:
     concurrency: list[Concurrency]
     devices: Devices
     transports: list[SideBySide]
+    message_table: MessageTable
     messages: list[Messages]
     imported: list[Cells]
     warnings: list[Cells]
@@ -313,7 +315,7 @@ def build(
         models=model_rows(tls),
         kinds=_kind_rows(tls, figures, together),
         verdicts=verdict_rows(hosts),
-        medians=medians(tls, figures, published),
+        medians=medians(tls, figures, published, imported),
         commands=command_rows(tls if in_full else ()),
         commands_hosts=sum(counted_at_tpm(host) for host in tls),
         unusable=unusable(tls),
@@ -326,7 +328,10 @@ def build(
         concurrency=concurrency(hosts) if few else [],
         devices=devices(hosts, published, imported, in_full=in_full),
         transports=side_by_side(hosts) if in_full else [],
-        messages=messages(hosts, published) if in_full else [],
+        message_table=message_table(
+            [host.of_suite("messages") for host in hosts], published, imported
+        ),
+        messages=messages(hosts if in_full else (), published, imported),
         imported=imported_rows(imported),
         warnings=_warnings(hosts),
         shared_boots=_shared_boots(hosts),

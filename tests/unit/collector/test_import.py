@@ -499,6 +499,25 @@ def test_imported_figures_stand_apart_in_the_report(tmp_path: Path, inside: Coll
     ] == []
 
 
+def test_imported_medians_stand_in_columns_of_their_own(tmp_path: Path, inside: Collector) -> None:
+    results, more = tmp_path / "results", tmp_path / "more"
+    made.write(results, made.document("vm-1", curves=("p256",)))
+    inside("import", GO, "--output", more, "--device", "Lab VM")
+    out = tmp_path / "out"
+    assert inside("report", results, more, "--output", out).returncode == 0
+    lines = (out / "report.md").read_text().splitlines()
+    (head,) = (line for line in lines if line.startswith("| Scenario | Key or load | vm-1"))
+    (transient,) = (line for line in lines if "no TLS | TPM key, transient |" in line[:60])
+    column = [cell.strip() for cell in head.split("|")].index("Lab VM (imported) P-256")
+    assert transient.split("|")[column].strip() == "21.70"
+    assert "imported from " + GO.name in (out / "index.html").read_text()
+    # The claims, ratios and flat files know nothing of it; an import alone makes the table too.
+    assert inside("report", more, "--output", tmp_path / "alone").returncode == 0
+    alone = (tmp_path / "alone" / "report.md").read_text()
+    assert "Lab VM (imported) P-256" in alone
+    assert "Nothing to decide on." in alone
+
+
 def test_the_same_file_imported_twice_counts_once(tmp_path: Path, inside: Collector) -> None:
     for folder in ("a", "b"):
         inside("import", WOLF, "--output", tmp_path / "more" / folder)
