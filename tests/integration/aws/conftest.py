@@ -46,6 +46,20 @@ class Aws:
         options = GIVEN | {"name": f"bench-{kind}"} | KINDS[kind] | changes
         return self.run("ec2_confidential_instance", check=check, **options)
 
+    def goes_after(self, number: str, looks: int) -> None:
+        """Let a VM be on its way out, and gone after so many further requests."""
+        store = self.double.store
+        store.latency = 3600.0
+        store.terminate(number)
+        left, settle = iter(range(looks)), store.settle
+
+        def count() -> None:
+            settle()
+            if next(left, None) is None:
+                store.gone(number)
+
+        store.settle = count  # type: ignore[method-assign]
+
     def live(self) -> list[str]:
         """Ids of the VMs that are not terminated."""
         return [item["InstanceId"] for item in self.double.store.live()]

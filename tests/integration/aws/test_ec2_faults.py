@@ -41,7 +41,7 @@ def test_a_lost_response_does_not_make_two_vms(aws: Aws) -> None:
 
 def test_a_play_that_was_killed_after_the_request_finds_its_vm(aws: Aws) -> None:
     """Also while the API does not list it yet: the same request has the same token."""
-    aws.double.fail(on="^RunInstances$", unseen=3.0)
+    aws.double.fail(on="^RunInstances$", unseen=8)
     killed = aws.vm(timeout=1)  # as good as killed: the request was sent, the rest never happened
     assert killed.answer["kind"] == "deadline"
     again = aws.vm()
@@ -72,8 +72,7 @@ def test_a_lost_response_to_a_deletion_is_a_deletion(aws: Aws) -> None:
 
 def test_a_vm_that_is_being_terminated_already_is_waited_for(aws: Aws) -> None:
     number = aws.vm().answer["vm"]["id"]
-    aws.double.store.latency = 0.3
-    aws.double.store.terminate(number)
+    aws.goes_after(number, looks=4)
     gone = aws.vm(state="absent")
     assert (gone.status, gone.answer["action"]) == (0, "deleted"), gone.answer
     assert (aws.live(), aws.double.store.volumes) == ([], {})
@@ -81,18 +80,19 @@ def test_a_vm_that_is_being_terminated_already_is_waited_for(aws: Aws) -> None:
 
 def test_a_vm_that_is_going_is_made_anew_when_it_is_gone(aws: Aws) -> None:
     number = aws.vm().answer["vm"]["id"]
-    aws.double.store.latency = 0.2
-    aws.double.store.terminate(number)
+    aws.goes_after(number, looks=2)
+    aws.double.store.latency = 0.02  # of the new one
     made = aws.vm()
     assert (made.status, made.answer["action"]) == (0, "created"), made.answer
     assert made.answer["vm"]["id"] != number
 
 
 def test_a_slow_start_runs_into_the_deadline_and_the_next_play_goes_on(aws: Aws) -> None:
-    aws.double.fail(on="^RunInstances$", slow=3.0)
+    aws.double.fail(on="^RunInstances$", slow=3600.0)
     late = aws.vm(timeout=1)
     assert (late.status, late.answer["kind"]) == (1, "deadline")
     assert "Run again to go on waiting" in late.answer["msg"]
+    aws.double.store.hurry()
     assert aws.vm().answer["action"] == "none"
     assert aws.double.count("^RunInstances$") == 1
 

@@ -142,7 +142,7 @@ def test_a_vm_that_cannot_be_removed_does_not_keep_the_others(aws: Aws) -> None:
     denied = "You are not authorized to perform this operation."
     code = "UnauthorizedOperation"
     aws.double.fail(on="^TerminateInstances$", status=403, code=code, message=denied)
-    failed = aws.run("ec2_leftovers", state="absent", fleet="trial", timeout=2)
+    failed = aws.run("ec2_leftovers", state="absent", fleet="trial")
     assert (failed.status, failed.answer["kind"]) == (1, "permission")
     assert "Grant ec2:TerminateInstances" in failed.answer["msg"]
     assert len(aws.live()) == 1
@@ -202,8 +202,7 @@ def test_the_group_is_made_where_the_subnet_is(aws: Aws) -> None:
 def test_a_group_in_use_is_waited_for(aws: Aws) -> None:
     group = aws.run("ec2_ssh_ingress", **RULE).answer["group_id"]
     number = aws.vm(security_groups=[group]).answer["vm"]["id"]
-    aws.double.store.latency = 0.3
-    aws.double.store.terminate(number)
+    aws.goes_after(number, looks=4)
     assert aws.run("ec2_ssh_ingress", state="absent", fleet="trial").status == 0
     assert aws.double.store.groups == {}
 

@@ -19,7 +19,7 @@ class Fault:
         message: its message.
         lose_response: do what was asked, then close the connection without an answer.
         slow: seconds that the VM takes longer to start or to go.
-        unseen: seconds in which the API does not list the VM that is made.
+        unseen: how many times the API does not list the VM that is made.
         vanish: the VM that is made terminates as soon as it has started.
         alter: fields of the VM that is made, other than what was asked for.
         times: how often.
@@ -32,7 +32,7 @@ class Fault:
     message: str = "-"
     lose_response: bool = False
     slow: float = 0.0
-    unseen: float = 0.0
+    unseen: int = 0
     vanish: bool = False
     alter: dict[str, Any] | None = None
     times: int = 1
