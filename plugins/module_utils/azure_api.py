@@ -253,12 +253,14 @@ class Api:
         )
 
     def _own(self, url: str) -> str:
-        """A URL that Azure named, if the token may be sent there."""
-        if urlsplit(url)[:2] != urlsplit(self._endpoint)[:2]:
+        """A URL that Azure named, if the token may be sent there: the endpoint or a host in it."""
+        named, here = urlsplit(url), urlsplit(self._endpoint)
+        inside = named.netloc == here.netloc or named.netloc.endswith(f".{here.netloc}")
+        if named.scheme != "https" or not inside:
             raise AzureError(
                 "server",
-                f"{self._endpoint} names an address on {urlsplit(url).hostname}, to which no token "
-                "is sent; set api_endpoint to the one that it uses.",
+                f"{self._endpoint} names an address on {named.hostname}, to which no token is "
+                "sent; set api_endpoint to the one that it uses.",
             )
         return url
 
