@@ -158,7 +158,9 @@ def _published(published: Iterable[Published]) -> list[Cells]:
 
 
 def place(value: float, ranked: Sequence[float]) -> str:
-    """A value's place among others, the lowest the best, in words."""
+    """A value's place among several, the lowest the best, in words; empty among fewer than two."""
+    if len(ranked) < 2:
+        return ""
     number = 1 + sum(other < value for other in ranked)
     if number == 1:
         return "best"

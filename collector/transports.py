@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from collector.stats import Interval
-    from collector.summarise import Host, Scenario
+    from collector.summarise import Arm, Host, Scenario
 
 Cells = dict[str, Any]
 
@@ -45,6 +45,14 @@ def _compared(scenario: Scenario) -> tuple[str, ...]:
     return ("tpm-", FLOOR)
 
 
+def _rank(arm: Arm) -> tuple[object, ...]:
+    """Sort key of an arm; message sizes as numbers."""
+    kind, _, size = arm.name.rpartition("-")
+    if size.isdigit():
+        return (labels.arm_rank(kind), int(size))
+    return (labels.arm_rank(arm.name), 0)
+
+
 def _medians(scenarios: Iterable[Scenario]) -> dict[_Key, Interval]:
     found = {}
     for scenario in scenarios:
@@ -52,7 +60,7 @@ def _medians(scenarios: Iterable[Scenario]) -> dict[_Key, Interval]:
             continue
         operation = scenario.operation or {}
         title = operation.get("title") or labels.title(labels.SCENARIOS, scenario.name)
-        for arm in scenario.arms:
+        for arm in sorted(scenario.arms, key=_rank):
             if arm.durations is not None and arm.name.startswith(_compared(scenario)):
                 shown = "" if scenario.suite == "device" else labels.message_arm_title(arm.name)
                 key = (scenario.suite, title, labels.curve_title(scenario.curve), shown)

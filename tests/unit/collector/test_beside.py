@@ -92,6 +92,7 @@ def test_every_figure_says_its_place() -> None:
             if row["cells"][name]["text"]
         ]
         assert [where for _, where in sorted(shown)][:4] == ["best", "2nd", "3rd", "4th"]
+    assert place(1.0, [1.0]) == "", "alone it is the best of nothing"
     assert [place(n, range(1, 30)) for n in (1, 2, 3, 11, 12, 13, 21, 22)] == [
         "best", "2nd", "3rd", "11th", "12th", "13th", "21st", "22nd",
     ]  # fmt: skip
@@ -164,6 +165,7 @@ def test_the_post_quantum_part() -> None:
     seal = rows["SEALSQ QVault TPM"]
     assert (seal["bus"], seal["where"]) == ("SPI", ["Raspberry Pi 5"])
     assert seal["cells"]["ml-kem-768-encap"] == {"text": "211.8", "place": "best"}
+    assert seal["cells"]["ml-kem-768-decap"] == {"text": "425.5", "place": ""}, "no rival"
 
 
 def test_models_say_bus_firmware_and_hosts() -> None:

@@ -55,6 +55,8 @@ def test_the_same_operation_over_each_transport() -> None:
     alike = rows["Signing a message, TPM, 1024 bytes", "P-256"]
     assert [cell["lowest"] for cell in alike] == [False, False]
     assert ("Signing alone, no TLS, TPM key", "P-256") in rows
+    sizes = [name.split()[-2] for name, _ in rows if name.startswith("Signing a message, TPM, ")]
+    assert [size for size in sizes if size.isdigit()][:3] == ["17", "93", "1024"]
     # What only the first transport was asked is not here, nor what goes over no transport.
     assert not any("connection" in operation for operation, _ in rows)
     assert not any("software" in operation for operation, _ in rows)
