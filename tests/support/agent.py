@@ -68,7 +68,7 @@ class Agent:
         return subprocess.Popen(self.command(name, *options), **(settings | popen))
 
     def __call__(
-        self, name: str, *options: str, timeout: float = 60, **popen: Any
+        self, name: str, *options: str, timeout: float = 240, **popen: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run a subcommand to its end."""
         process = self.start(name, *options, **popen)

@@ -98,7 +98,7 @@ def test_the_document_repeats_what_was_asked_for(whole: Whole) -> None:
         "connections": 50,
         "warmup": 2,
         "seed": 7,
-        "curves": ["p256", "p384"],
+        "curves": ["p256", "p384", "mldsa65"],
         "handle": "auto",
     }
     assert document["tpm"]["tcti"] == whole.tpm.tcti

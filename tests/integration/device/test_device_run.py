@@ -220,7 +220,7 @@ def test_a_transport_that_holds_back_is_named(swtpm: Swtpm, tmp_path: Path) -> N
         "TPM2_HashSequenceStart", "TPM2_SequenceUpdate", "TPM2_SequenceComplete")}  # fmt: skip
 
     def hold_back(command: bytes, forward: relay.Forward) -> bytes:
-        until = time.monotonic() + 0.0415
+        until = time.monotonic() + 0.0397  # a quantum reaches from 38 to 47 ms
         answer = forward(command)
         if relay.code_of(command) in measured:
             time.sleep(max(0.0, until - time.monotonic()))
@@ -289,11 +289,16 @@ def test_nothing_is_left_after_sigkill_and_the_next_start(swtpm: Swtpm, tmp_path
     agent = Agent(swtpm.tcti, tmp_path)
     before = things(swtpm.tcti)
     dirty = set()
-    for moment in range(14):
-        name = LONG[moment % len(LONG)]
+    wanted = {"transient": 0, "loaded sessions": 0, "nv": 1, "pcrs": 2}  # by which of LONG
+    for moment in range(60):
+        missing = [index for what, index in wanted.items() if what not in dirty]
+        if moment >= 14 and not missing:
+            break
+        # On a busy machine the first kills may all miss one of them.
+        name = LONG[moment % len(LONG) if moment < 14 else missing[moment % len(missing)]]
         process = agent.start("run", *only(name), "--operations", "100000", "--metadata", "never")
         _await_journal(agent)
-        time.sleep(0.02 + 0.06 * moment)
+        time.sleep(0.02 + 0.06 * (moment % 14))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         left = things(swtpm.tcti)
@@ -306,7 +311,7 @@ def test_nothing_is_left_after_sigkill_and_the_next_start(swtpm: Swtpm, tmp_path
             agent.measure(*FEW, *only("device-pcr-read"))
         assert things(swtpm.tcti) == before
         assert agent.journal_files() == []
-    assert {"transient", "loaded sessions", "nv", "pcrs"} <= dirty, "the kills met too little"
+    assert set(wanted) <= dirty, "the kills met too little"
 
 
 def _await_journal(agent: Agent) -> None:
