@@ -159,7 +159,7 @@ def _volumes(store: Store, body: Answer, _: Any) -> Answer:
 
 def _delete_volume(store: Store, body: Answer, _: Any) -> Answer:
     number = body["VolumeId"]
-    if number not in store.volumes:
+    if number not in store.volumes or store.volumes[number]["State"] == "deleting":
         raise RefusedError(400, "InvalidVolume.NotFound", f"The volume '{number}' does not exist.")
     if store.volumes[number]["State"] == "in-use":
         raise RefusedError(400, "VolumeInUse", f"Volume {number} is currently attached")

@@ -35,11 +35,11 @@ class Vm:
 
 @dataclass
 class _Change:
-    """A VM on its way to another state."""
+    """A VM or a volume on its way to another state."""
 
     number: str
     due: float
-    effect: Callable[[], None]
+    effect: Callable[[], object]
 
 
 def _image(number: str, boot: str, **others: str) -> dict[str, Any]:
@@ -70,6 +70,7 @@ class Store:
     ) -> None:
         self.region = region
         self.latency = 0.02  # seconds that a change of state takes
+        self.disk_latency = 0.3  # seconds that a volume outlives its VM
         self.page_size = 1000
         self.instances: dict[str, dict[str, Any]] = {}
         self.bodies: dict[str, dict[str, Any]] = {}  # with what each VM was made
@@ -156,11 +157,18 @@ class Store:
         self.set_state(instance, "terminated")
         for mapping in instance.pop("BlockDeviceMappings", []):
             if mapping["Ebs"]["DeleteOnTermination"]:
-                self.volumes.pop(mapping["Ebs"]["VolumeId"], None)
+                self._delete_later(mapping["Ebs"]["VolumeId"])
         for name in ("PublicIpAddress", "PrivateIpAddress"):
             instance.pop(name, None)
         if self.vms.pop(number, None) is not None and self._halt:
             self._halt(self.name_of(instance))
+
+    def _delete_later(self, disk: str) -> None:
+        """A volume is listed for a while after its VM is terminated."""
+        if disk in self.volumes:
+            self.volumes[disk]["State"] = "deleting"
+            due = time.monotonic() + self.disk_latency
+            self._changes.append(_Change(disk, due, lambda: self.volumes.pop(disk, None)))
 
     def instance(self, number: str) -> dict[str, Any]:
         """One VM."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from ansible.module_utils.testing import patch_module_args
 
 from tests.support import module_utils  # noqa: F401 - the import makes cloud_* importable
 
@@ -143,3 +145,33 @@ def test_names_and_labels(name: str, labels: dict[str, str], words: str) -> None
     says = naming(name, labels, "tags")
     assert len(says) == bool(words)
     assert words in " ".join(says)
+
+
+def test_a_library_that_is_missing_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    from ansible.module_utils.cloud_module import Client, run_with
+
+    missing = "No module named 'botocore'"
+    client = Client(lambda options: pytest.fail("made"), {}, missing, "botocore is", [])
+    with patch_module_args({}), pytest.raises(SystemExit) as ended:
+        run_with(client, {}, lambda *_: {"changed": False})
+    assert ended.value.code == 1
+    assert json.loads(capsys.readouterr().out)["msg"] == (
+        "botocore is needed on the control node: No module named 'botocore'. Install with: pip "
+        "install -r requirements/control.lock"
+    )
+
+
+def test_a_failure_is_its_sentence_its_class_and_what_was_found(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from ansible.module_utils.cloud_errors import CloudError
+    from ansible.module_utils.cloud_module import Client, run_with
+
+    def work(*_: Any) -> dict[str, Any]:
+        raise CloudError("busy", "In use.", found=[1])
+
+    client = Client(lambda options: None, {}, "", "", [])
+    with patch_module_args({}), pytest.raises(SystemExit):
+        run_with(client, {}, work)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["msg"], said["kind"], said["found"]) == ("In use.", "busy", [1])
