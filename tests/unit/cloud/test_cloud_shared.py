@@ -151,7 +151,7 @@ def test_a_library_that_is_missing_is_one_sentence(capsys: pytest.CaptureFixture
     from ansible.module_utils.cloud_module import Client, run_with
 
     missing = "No module named 'botocore'"
-    client = Client(lambda options: pytest.fail("made"), {}, missing, "botocore is", [])
+    client = Client(lambda _: pytest.fail("made"), {}, missing, "botocore is", [])
     with patch_module_args({}), pytest.raises(SystemExit) as ended:
         run_with(client, {}, lambda *_: {"changed": False})
     assert ended.value.code == 1
@@ -170,7 +170,7 @@ def test_a_failure_is_its_sentence_its_class_and_what_was_found(
     def work(*_: Any) -> dict[str, Any]:
         raise CloudError("busy", "In use.", found=[1])
 
-    client = Client(lambda options: None, {}, "", "", [])
+    client = Client(lambda _: None, {}, "", "", [])
     with patch_module_args({}), pytest.raises(SystemExit):
         run_with(client, {}, work)
     said = json.loads(capsys.readouterr().out)
