@@ -135,7 +135,7 @@ image() {
   archive=$cache/$suite-$key.tar
   mkdir -p "$cache"
   # Two may want it at once: one builds, the other waits.
-  exec 9>"$cache/lock"
+  exec 9>"$cache/$suite.lock"
   flock 9
   if ! podman image exists "$name"; then
     if [ ! -f "$archive" ]; then
