@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "slow_tpm.c"
 
-# In microseconds by command code. A signature takes 20 ms, so that what the emulated processor adds
+# In microseconds by command code. A signature takes 60 ms, so that what the emulated processor adds
 # and a busy machine varies is small beside it; nine times as much goes to Load, Save and Flush.
-SLOWED = {"15d": 20_000, "161": 85_000, "162": 85_000, "165": 10_000}
+SLOWED = {"15d": 60_000, "161": 255_000, "162": 255_000, "165": 30_000}
 ABOUT_TEN = (5, 20)
 ABOUT_ONE = (0.5, 1.5)
 
