@@ -38,17 +38,19 @@ class Piece:
         kind: its type.
         name: its name.
         fleet: whose it must be, if it exists.
-        user: id of a VM; what has no tag and is that one's, is the fleet's too. Azure makes a boot
-            disk with the VM, and it may have no tags yet.
+        users: ids of a VM and its interface; what has no tag and serves those is the fleet's too.
+            Azure makes a boot disk with the VM, and anyone may have taken tags away.
     """
 
-    def __init__(self, api: Api, kind: str, name: str, fleet: str, user: str = "") -> None:
+    def __init__(
+        self, api: Api, kind: str, name: str, fleet: str, users: tuple[str, ...] = ()
+    ) -> None:
         self.api = api
         self.kind = kind
         self.name = name
         self.path = api.resource(kind, name)
         self._fleet = fleet
-        self._user = user.lower()
+        self._users = tuple(user.lower() for user in users)
 
     @property
     def words(self) -> str:
@@ -65,7 +67,7 @@ class Piece:
         if found is None:
             return None
         owner = tag(found, OWN_LABEL)
-        of_vm = owner is None and found.get("managedBy", "none").lower() == self._user
+        of_vm = owner is None and any(user in self._users for user in _served(found))
         if owner != self._fleet and not of_vm:
             whose = f"of the fleet {owner}" if owner else f"without the tag {OWN_LABEL}"
             raise AzureError(
@@ -90,6 +92,19 @@ class Piece:
             AzureError: refused, or still there at the deadline.
         """
         gone(self.api, self.path, self.words)
+
+
+def _served(resource: dict[str, Any]) -> list[str]:
+    """Lower-case ids of what a resource serves."""
+    properties = resource.get("properties", {})
+    said = (
+        resource.get("managedBy"),  # a disk
+        properties.get("virtualMachine", {}).get("id"),  # an interface
+        properties.get("targetResourceId"),  # an auto-shutdown
+        # An address: an interface's configuration.
+        properties.get("ipConfiguration", {}).get("id", "").partition("/ipConfigurations/")[0],
+    )
+    return [text.lower() for text in said if text]
 
 
 def gone(api: Api, path: str, words: str) -> None:

@@ -41,8 +41,9 @@ class Machine:
     def __init__(self, api: Api, name: str, fleet: str) -> None:
         self.api = api
         self.name = name
-        vm = api.resource(VM, name)
-        self.pieces = {kind: Piece(api, kind, names(name)[kind], fleet, vm) for kind in _PIECES}
+        called = names(name)
+        users = tuple(api.resource(kind, called[kind]) for kind in (VM, INTERFACE))
+        self.pieces = {kind: Piece(api, kind, called[kind], fleet, users) for kind in _PIECES}
 
     def find(self) -> dict[str, Any] | None:
         """What the API says of the VM; None where there is none.
@@ -108,7 +109,7 @@ class Machine:
             self._create(options, image_version, tags)
         except AzureError as error:
             # What is only slow is gone on with by the next play.
-            if error.kind not in ("deadline", "not-ours"):
+            if error.kind != "deadline":
                 self._take_back(error)
             raise
 
@@ -135,9 +136,10 @@ class Machine:
         except AzureError as error:
             # An earlier attempt got through after all. Whether it is what was asked for is
             # compared afterwards, as for any VM.
-            if error.kind != "conflict" or self.find() is None:
+            found = self.find() if error.kind == "conflict" else None
+            if found is None:
                 raise
-            making = None
+            making, tags = None, tags | {DEADLINE_TAG: ends_at(found)}
         self.set_deadline({"id": vm.path, "location": location}, tags)
         if making:
             self.api.wait(making)
@@ -165,13 +167,18 @@ class Machine:
             )
 
     def _take_back(self, error: AzureError) -> None:
-        try:
-            self.delete()
-        except AzureError as second:
-            raise AzureError(
-                error.kind,
-                f"{str(error).rstrip('.')}. What was made for it is still there: {second}",
-            ) from error
+        """Remove what was made before it failed, and nothing that is another's."""
+        failures = []
+        for piece in self.pieces.values():
+            try:
+                if piece.find() is not None:
+                    piece.delete()
+            except AzureError as second:
+                if second.kind != "not-ours":
+                    failures.append(str(second))
+        if failures:
+            said = f"{str(error).rstrip('.')}. What was made for it is still there: {failures[0]}"
+            raise AzureError(error.kind, said) from error
 
     def set_tags(self, wanted: dict[str, str]) -> None:
         """Change tags; what others added stays.

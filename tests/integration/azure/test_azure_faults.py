@@ -90,6 +90,7 @@ def test_a_vm_that_appeared_after_the_look_is_not_overwritten(azure: Azure) -> N
     assert (failed.status, failed.answer["kind"]) == (1, "not-ours"), failed.answer
     assert azure.double.store.held[KEY]["tags"] == theirs
     assert azure.double.count(r"^DELETE .*/virtualMachines/") == 0
+    assert azure.double.store.names() == NETWORKS | {"virtualMachines bench-snp"}
 
 
 def test_a_play_that_was_killed_after_the_request_goes_on_with_its_vm(azure: Azure) -> None:

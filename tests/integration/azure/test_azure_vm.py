@@ -192,6 +192,19 @@ def test_a_deadline_that_nobody_can_read_is_over(azure: Azure) -> None:
     assert azure.vm(state="absent").answer["action"] == "deleted"
 
 
+@pytest.mark.parametrize("name", ["-nic", "-ip", "-os", "shutdown-"])
+def test_tags_that_were_taken_from_a_part_do_not_keep_a_vm_from_being_removed(
+    azure: Azure, name: str
+) -> None:
+    azure.vm()
+    for item in azure.double.store.held.values():
+        if name in item["name"]:
+            item["tags"] = {}
+    gone = azure.vm(state="absent")
+    assert (gone.status, gone.answer["action"]) == (0, "deleted"), gone.answer
+    assert azure.double.store.names() == NETWORK
+
+
 @pytest.mark.parametrize("owner", [None, "second"])
 @pytest.mark.parametrize(
     ("kind", "name"),
@@ -204,6 +217,8 @@ def test_what_is_another_fleets_is_neither_changed_nor_removed(
     resource = azure.double.store.get(kind, name)
     resource["tags"] = {"tpm-fleet-bench": owner} if owner else {"team": "other"}
     if kind != VM:  # as if it had been there first
+        resource["properties"].pop("virtualMachine", None)
+        resource["properties"].pop("ipConfiguration", None)
         azure.double.store.held = {(kind, name): resource} | {
             key: item
             for key, item in azure.double.store.held.items()

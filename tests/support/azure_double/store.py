@@ -330,7 +330,8 @@ class Store:
                 raise RefusedError(404, "NotFound", f"There is no subnet {subnet}.")
             inner["properties"]["privateIPAddress"] = f"10.81.0.{4 + place}"
             if address := inner["properties"].get("publicIPAddress"):
-                self._by_id(ADDRESS, address["id"])
+                used_by = {"id": f"{made['id']}/ipConfigurations/{inner['name']}"}
+                self._by_id(ADDRESS, address["id"])["properties"]["ipConfiguration"] = used_by
         if group := properties.get("networkSecurityGroup"):
             self._by_id(SECURITY_GROUP, group["id"])
         before = self.held.get((INTERFACE, made["name"].lower()), {})
