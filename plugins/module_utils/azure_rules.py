@@ -48,7 +48,7 @@ class Technology:
 TECHNOLOGIES = {
     "SNP": Technology(
         (r"Standard_[DE]C\d+ad?s(_cc)?_v[56]", "DCasv5, ECasv5, DCasv6 or ECasv6"),
-        ("eastus", "westus", "northeurope", "westeurope", "centralindia"),
+        ("eastus", "eastus2", "centralindia"),
         "Standard_D2as_v5",
     ),
     "TDX": Technology(
