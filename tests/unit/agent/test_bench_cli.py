@@ -62,6 +62,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
             ["--tcti", "a:", "--tcti", "b:", "--scenario", "handshake-new"],
             "ask for the suites device or messages, or for raw-signing",
         ),
+        (["--curve", "mldsa65", "--scenario", "raw-signing"], "is for handshake-new only"),
         (["--metadata", "always"], "always"),
         (["--speed", "11"], "--speed"),
     ],
