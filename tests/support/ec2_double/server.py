@@ -128,6 +128,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one write an answer; the second of two would wait for an acknowledgement
     server: _Server
 
     def do_GET(self) -> None:
