@@ -81,7 +81,12 @@ def _host_columns(hosts: Sequence[Host]) -> list[tuple[Column, dict[_Key, _Cell]
                 value = text.ms(found.median.value if found else None)
                 state = "value" if scenario.status == "valid" else scenario.status
                 cells[scenario.name, arm.name] = (state, value)
-        for curve in sorted(by_curve, key=lambda name: labels.rank(labels.CURVES, name or "")):
+        # A curve of which nothing could be measured is named below the table, with the reason.
+        told = [
+            curve for curve, cells in by_curve.items() if any(cell[1] for cell in cells.values())
+        ]
+        shown = told or list(by_curve)
+        for curve in sorted(shown, key=lambda name: labels.rank(labels.CURVES, name or "")):
             run = host.run_id if several else ""
             title = labels.curve_title(curve)
             column = Column("host", host.host, run, title, host.emulated, 1, "")

@@ -444,3 +444,18 @@ def test_validate_gives_a_line_for_each_file(tmp_path: Path, inside: Collector) 
     assert second.startswith(f"{bad}: broken: /tpm/tcti: ")
     assert third == f"{gone}: broken: (whole document): cannot be read: No such file or directory"
     assert inside("validate", good).returncode == 0
+
+
+def test_a_curve_without_a_figure_has_no_column_but_a_reason(
+    tmp_path: Path, inside: Collector
+) -> None:
+    document = made.local("vm-1")
+    reason = "this Python's OpenSSL has no ML-DSA"
+    document["scenarios"].append(made.not_applicable("handshake-new", "mldsa65", reason))
+    made.write(tmp_path / "results", document)
+    inside("report", tmp_path / "results", "--output", tmp_path / "report")
+    text = (tmp_path / "report" / "report.txt").read_text()
+    heads = [line for line in text.splitlines() if line.startswith("key or load")]
+    assert heads
+    assert not [line for line in heads if "ML-DSA-65" in line]
+    assert f"{reason} (vm-1 ML-DSA-65)" in " ".join(text.split())
