@@ -245,7 +245,17 @@ def _check_sense(document: Document) -> None:
         except ValueError:
             raise BrokenDocumentError(f"/{name}", "no such date or time") from None
     _check_scenarios(document["scenarios"], "/scenarios")
+    ways = {document["tpm"]["tcti"]} if document.get("tpm") else set()
     for number, transport in enumerate(document.get("other_transports", ())):
+        at = f"/other_transports/{number}"
+        if transport["tcti"] in ways:
+            raise BrokenDocumentError(f"{at}/tcti", "a second entry for the same way to the TPM")
+        ways.add(transport["tcti"])
+        if transport["status"] == "valid" and False in (
+            transport["same_tpm"], transport["handles_equal"]
+        ):  # fmt: skip
+            problem = "valid, and yet another TPM or one whose handles have changed"
+            raise BrokenDocumentError(at, problem)
         for suite in ("tls", "messages", "device"):
             _check_scenarios(transport[suite], f"/other_transports/{number}/{suite}")
 
@@ -263,9 +273,21 @@ def _check_scenarios(scenarios: list[Document], pointer: str) -> None:
             if arm["name"] in arms:
                 raise BrokenDocumentError(f"{at}/arms/{index}", "a second arm of the same name")
             arms.add(arm["name"])
+            if scenario["status"] == "valid":
+                _check_arm(arm, f"{at}/arms/{index}")
             if arm["resubmitted"] and max(arm["resubmitted"]) >= len(arm["samples_ns"]):
                 problem = "an index beyond the end of samples_ns"
                 raise BrokenDocumentError(f"{at}/arms/{index}/resubmitted", problem)
+
+
+def _check_arm(arm: Document, pointer: str) -> None:
+    """Checks an arm of a scenario that says of itself that it is valid."""
+    if not arm["samples_ns"]:
+        raise BrokenDocumentError(f"{pointer}/samples_ns", "no sample in a valid scenario")
+    counted = {count for count in (arm["signatures"] or {}).values() if count is not None}
+    if len(counted) > 1:
+        problem = "counts that disagree in a valid scenario"
+        raise BrokenDocumentError(f"{pointer}/signatures", problem)
 
 
 def parse(content: bytes) -> Document:

@@ -56,6 +56,7 @@ def fleet(tmp_path):
         ("bench_agent_source", "pip", "bench_agent_source must be one of"),
         ("bench_agent_dir", "/opt", "below a top-level directory"),
         ("run_id", "../elsewhere", "bench_run_id (run_id) must be"),
+        ("bench_run_signature", 5, "No role has a variable bench_run_signature; "),
     ],
 )
 def test_a_wrong_value_stops_the_play_and_no_host_is_asked(fleet, name, value, words):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -179,3 +180,34 @@ def test_the_same_run_and_host_twice_counts_once(tmp_path: Path) -> None:
     assert [type(one) for one in found] == [load.Loaded, load.Broken, load.Loaded]
     assert isinstance(found[1], load.Broken)
     assert str(first) in found[1].problem
+
+
+def contradicting(what: str) -> made.Document:
+    document = made.local(
+        "host", other_transports=[made.other_transport("tabrmd:", random.Random(1))]
+    )
+    scenario = next(one for one in document["scenarios"] if one["status"] == "valid")
+    way = document["other_transports"][0]
+    if what == "samples_ns":
+        scenario["arms"][0]["samples_ns"] = []
+    elif what == "signatures":
+        scenario["arms"][0]["signatures"] |= {"signer": 10, "peer": 9}
+    elif what == "tcti":
+        way["tcti"] = document["tpm"]["tcti"]
+    else:
+        way[what] = False
+    return document
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("samples_ns", "no sample in a valid scenario"),
+        ("signatures", "counts that disagree"),
+        ("tcti", "the same way to the TPM"),
+        ("same_tpm", "another TPM"),
+        ("handles_equal", "handles have changed"),
+    ],
+)
+def test_a_document_that_contradicts_itself_is_broken(what: str, says: str) -> None:
+    assert says in str(broken(json.dumps(contradicting(what)).encode()))
