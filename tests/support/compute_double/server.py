@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
-
-import trustme
 
 from tests.support.compute_double import discovery
 from tests.support.compute_double.faults import Fault, RefusedError
 from tests.support.compute_double.methods import METHODS
 from tests.support.compute_double.store import Store
+from tests.support.https_server import HttpsServer, QuietHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,15 +45,9 @@ class ComputeDouble:
         boot: Callable[[dict[str, Any]], Vm] | None = None,
         halt: Callable[[str], None] | None = None,
     ) -> None:
-        authority = trustme.CA()
         self.ca_file = directory / "compute-double-ca.pem"
-        authority.cert_pem.write_to_path(self.ca_file)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.double = self
-        self._server.context = context
-        self.endpoint = f"https://127.0.0.1:{self._server.server_port}"
+        self._server = HttpsServer(_Handler, self, self.ca_file)
+        self.endpoint = self._server.endpoint
         self.store = Store(f"{self.endpoint}/compute/v1", boot, halt)
         self.requests: list[str] = []
         self.bodies: list[tuple[str, Any]] = []
@@ -65,13 +55,11 @@ class ComputeDouble:
         self.faults: list[Fault] = []
         self.page_size = 500
         self.lock = threading.Lock()
-        serve = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        serve.start()
+        self._server.start()
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
     def fail(self, **fault: Any) -> None:
         """Let something go wrong; see :class:`Fault`."""
@@ -121,34 +109,8 @@ class ComputeDouble:
         return call(self, names, query, body, fault)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    double: ComputeDouble
-    context: ssl.SSLContext
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        with contextlib.suppress(OSError), self.context.wrap_socket(request, server_side=True) as s:
-            self.RequestHandlerClass(s, client_address, self)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one write an answer; the second of two would wait for an acknowledgement
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        self._serve()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-    def _serve(self) -> None:
+class _Handler(QuietHandler):
+    def serve(self) -> None:
         double = self.server.double
         url = urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
-
-import trustme
 
 from tests.support.ec2_double import model
 from tests.support.ec2_double.faults import Fault, RefusedError
 from tests.support.ec2_double.methods import METHODS
 from tests.support.ec2_double.store import Store
+from tests.support.https_server import HttpsServer, QuietHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,15 +46,9 @@ class Ec2Double:
         boot: Callable[[dict[str, Any]], Vm] | None = None,
         halt: Callable[[str], None] | None = None,
     ) -> None:
-        authority = trustme.CA()
         self.ca_file = directory / "ec2-double-ca.pem"
-        authority.cert_pem.write_to_path(self.ca_file)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.double = self
-        self._server.context = context
-        self.endpoint = f"https://127.0.0.1:{self._server.server_port}"
+        self._server = HttpsServer(_Handler, self, self.ca_file)
+        self.endpoint = self._server.endpoint
         self.stores = {
             region: Store(region, boot, halt) for region in ("eu-west-1", "us-east-2", "eu-north-1")
         }
@@ -66,8 +56,7 @@ class Ec2Double:
         self.bodies: list[tuple[str, Any]] = []
         self.faults: list[Fault] = []
         self.lock = threading.Lock()
-        serve = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        serve.start()
+        self._server.start()
 
     @property
     def store(self) -> Store:
@@ -81,8 +70,7 @@ class Ec2Double:
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
     def fail(self, **fault: Any) -> None:
         """Let something go wrong; see :class:`Fault`."""
@@ -116,34 +104,8 @@ class Ec2Double:
         return [body for operation, body in self.bodies if operation == "RunInstances"]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    double: Ec2Double
-    context: ssl.SSLContext
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        with contextlib.suppress(OSError), self.context.wrap_socket(request, server_side=True) as s:
-            self.RequestHandlerClass(s, client_address, self)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one write an answer; the second of two would wait for an acknowledgement
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        self._serve()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-    def _serve(self) -> None:
+class _Handler(QuietHandler):
+    def serve(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         service = "scheduler" if self.path.startswith("/schedules") else "ec2"
         headers: dict[str, str] = {}
