@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ AGENT = "/opt/agent"
 
 _PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "mksquashfs", "swtpm", "ssh")
 _BOOT_SECONDS = 400  # a boot takes 5 s on a quiet machine and was seen to take 30 on a busy one
+_CLOSING_SECONDS = 60
 _GUEST_SECONDS = 400  # for one command in there; the longest takes 40 s on a quiet machine
 
 
@@ -169,6 +171,10 @@ class Machine:
         """Find the processes that name its directory."""
         return processes(self.directory)
 
+    def programs(self) -> list[str]:
+        """Name the programs of these processes, in order."""
+        return sorted(Path(command_line(pid)[0]).name for pid in self.processes())
+
     def kill_tpm(self) -> None:
         """End the software TPM while the machine runs."""
         for pid in self.processes():
@@ -194,6 +200,12 @@ class Machine:
                     capture_output=True,
                     check=False,
                 )
+        # The answer to that is given before the process that keeps it open has ended.
+        until = time.monotonic() + _CLOSING_SECONDS
+        while left := [pid for pid in self.processes() if command_line(pid)[0].startswith("ssh")]:
+            if time.monotonic() > until:
+                raise AssertionError([command_line(pid) for pid in left])
+            time.sleep(0.02)
 
     def begin(self, command: str, user: str = "bench") -> subprocess.Popen[str]:
         """Start a command in the guest."""
