@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import shlex
 import time
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -21,9 +22,25 @@ from ansible.utils.display import Display
 WRAPPER = 'echo $$ >"$1/pid" && exec 2>"$1/progress" && shift && exec "$@"'
 LAST_WORDS = 20  # lines of standard error that are returned
 UNKNOWN = "could not find job"  # what async_status says of a job that the host has no file of
+# The same in all processes of one ansible-playbook: it loads the plug-in before it forks them.
+THIS_PLAY = uuid.uuid4().hex
 STARTING = 30  # seconds after which a job that has left no process id counts as dead
 
 display = Display()
+
+
+class Job(NamedTuple):
+    """What the note says of a job.
+
+    Attributes:
+        name: Ansible's id of it.
+        started: when, by this machine's clock, in seconds since the epoch.
+        play: which ansible-playbook started it.
+    """
+
+    name: str
+    started: float
+    play: str
 
 
 class ActionModule(ActionBase):
@@ -51,6 +68,7 @@ class ActionModule(ActionBase):
                 "directory": {"type": "path", "required": True},
                 "note": {"type": "path", "required": True},
                 "every": {"type": "int", "default": 5},
+                "follow": {"type": "bool", "default": True},
             }
         )
         if not self._task.async_val or self._task.poll:
@@ -60,17 +78,20 @@ class ActionModule(ActionBase):
         self._vars = task_vars or {}
         self._directory = shlex.quote(options["directory"])
         note = Path(options["note"])
-        name = self._under_way(note)
-        if name:
-            self._say("found under way; following it")
-        else:
+        job = self._under_way(note)
+        found = job is not None
+        if job is None:
             started = self._start(options["argv"], options["directory"])
             if started.get("failed"):
                 return started
-            name = started["ansible_job_id"]
-            note.write_text(json.dumps({"job": name}) + "\n")
-        self._follow(options["every"])
-        result = self._result(name)
+            job = Job(started["ansible_job_id"], time.time(), THIS_PLAY)
+            note.write_text(json.dumps(job._asdict()) + "\n")
+        elif job.play != THIS_PLAY:
+            self._say("found under way; following it")
+        if not options["follow"]:
+            return {"changed": not found}
+        self._follow(options["every"], job.started + self._task.async_val)
+        result = self._result(job.name)
         note.unlink(missing_ok=True)
         words = self._shell(f"tail -n {LAST_WORDS} {self._directory}/progress")["stdout"]
         return {**result, "stderr": words, "stderr_lines": words.splitlines(), "changed": True}
@@ -84,26 +105,40 @@ class ActionModule(ActionBase):
             wrap_async=True,
         )
 
-    def _under_way(self, note: Path) -> str | None:
-        """The job that an earlier play started, if it still runs or has left its result."""
+    def _under_way(self, note: Path) -> Job | None:
+        """The job that was started before, if it still runs or has left its result."""
         try:
-            name = str(json.loads(note.read_text())["job"])
-        except (OSError, ValueError, KeyError):
+            job = Job(**json.loads(note.read_text()))
+        except (OSError, ValueError, TypeError):
             return None
-        status = self._status(name, "status")
+        if job.play == THIS_PLAY:  # if it is gone, that is an error, and no reason for another
+            return job
+        status = self._status(job.name, "status")
         if status.get("msg") == UNKNOWN:  # which the module calls finished, too
             return None
-        return name if status.get("finished") or self._running() else None
+        # None: it was started so lately that it has left no process id.
+        if status.get("finished") or self._running() is not False or self._settled(job.name):
+            return job
+        return None
 
     def _result(self, name: str) -> dict[str, Any]:
-        """What Ansible's job wrapper wrote down, which it does shortly after the process ended."""
+        """The result of a job whose process is gone."""
+        result = self._settled(name)
+        if result is None:
+            raise AnsibleActionFail(
+                "its process vanished without a result; was the host restarted?"
+            )
+        self._status(name, "cleanup")
+        return result
+
+    def _settled(self, name: str) -> dict[str, Any] | None:
+        """What Ansible's job wrapper writes down shortly after the process ended; None if not."""
         for _ in range(10):
             result = self._status(name, "status")
             if result.get("finished"):
-                self._status(name, "cleanup")
                 return result
             time.sleep(1)
-        raise AnsibleActionFail("its process vanished without a result; was the host restarted?")
+        return None
 
     def _status(self, name: str, mode: str) -> dict[str, Any]:
         directory = self._remote_expand_user(self.get_shell_option("async_dir", "~/.ansible_async"))
@@ -113,20 +148,19 @@ class ActionModule(ActionBase):
             task_vars=self._vars,
         )
 
-    def _follow(self, every: int) -> None:
+    def _follow(self, every: int, end: float) -> None:
         """Look at the command until its process is gone; look through broken connections."""
         begun = time.monotonic()
-        end = begun + self._task.async_val
         last = ""
-        while time.monotonic() < end:
-            time.sleep(every)
+        while True:
             try:
                 running = self._running()
                 line = self._shell(f"tail -n 1 {self._directory}/progress 2>/dev/null")["stdout"]
             except AnsibleConnectionFailure as failure:
-                if time.monotonic() + every > end:
+                if time.time() + every > end:
                     raise
                 self._say(f"connection lost ({failure.message}); trying again")
+                time.sleep(every)
                 self._reconnect()
                 continue
             if line.strip() and line.strip() != last:
@@ -134,7 +168,9 @@ class ActionModule(ActionBase):
                 self._say(last)
             if running is False or (running is None and time.monotonic() - begun > STARTING):
                 return
-        raise AnsibleActionFail(f"it did not end within {self._task.async_val} s.")
+            if time.time() > end:
+                raise AnsibleActionFail(f"it did not end within {self._task.async_val} s.")
+            time.sleep(every)
 
     def _running(self) -> bool | None:
         """Whether the process is there; None while it has left no process id."""

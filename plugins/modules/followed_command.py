@@ -11,7 +11,7 @@ description:
   - A connection that breaks is opened again; the command is not disturbed.
   - The job is noted on the control node. A later play with the same note follows the command that
     still runs, or takes its result, instead of starting another.
-  - Needs C(async), the command's time limit in seconds, and C(poll=0).
+  - Needs C(async), the command's time limit in seconds from its start, and C(poll=0).
 options:
   argv:
     description: The command and its arguments.
@@ -30,6 +30,13 @@ options:
     description: Seconds between two looks.
     type: int
     default: 5
+  follow:
+    description:
+      - Whether to wait for the command's end. If not, it is started, and a later task with the same
+        note follows it. Tasks that follow hold a process of Ansible's each; commands that only
+        run hold none, so that more hosts than Ansible has forks are at work at once.
+    type: bool
+    default: true
 author: The tpm-fleet-bench authors
 """
 
@@ -47,14 +54,14 @@ RETURN = r"""
 rc:
   description: The command's exit status.
   type: int
-  returned: when the command ended
+  returned: when the command was followed to its end
 stdout:
   description: What the command wrote to its standard output.
   type: str
-  returned: when the command ended
+  returned: when the command was followed to its end
 stderr_lines:
   description: The last lines that the command wrote to its standard error.
   type: list
   elements: str
-  returned: when the command ended
+  returned: when the command was followed to its end
 """
