@@ -136,8 +136,10 @@ class Api:
             if isinstance(page, list):  # some lists have no pages
                 yield from page
                 return
-            yield from page.get("value", [])
+            yield from page.get("value") or []
             url = page.get("nextLink") or ""
+            if url:
+                self.deadline.wait(0, "the list has still another page")
 
     def ask(self, path: str, query: dict[str, str]) -> dict[str, Any]:
         """Send a POST that is answered at once.
@@ -189,7 +191,9 @@ class Api:
         """
         every = cloud_wait.FIRST_PAUSE
         while operation.watch:
-            response = self._send("GET", operation.watch)
+            response = self.deadline.soon(lambda: self._looked(operation.watch)) or self._send(
+                "GET", operation.watch
+            )
             answer = self._json(response) if operation.by_status else {}
             state = answer.get("status", "") if operation.by_status else ""
             if state in ("Failed", "Canceled"):
@@ -197,10 +201,19 @@ class Api:
             if state == "Succeeded" or (not operation.by_status and response.status_code != 202):
                 return
             self.deadline.wait(
-                max(every, _retry_after(response)),
+                max(every, cloud_wait.retry_after(response.headers.get("Retry-After"))),
                 f"{operation.path.rpartition('/')[2]} is still {state or 'under way'}",
             )
             every = min(every * 2, cloud_wait.LONGEST_LOOK)
+
+    def _looked(self, watch: str) -> requests.Response | None:
+        """What an operation's URL answers; None while it is not known there."""
+        try:
+            return self._send("GET", watch)
+        except AzureError as error:
+            if error.kind != "not-found":
+                raise
+            return None
 
     def read_signed(self, url: str) -> str | None:
         """Read what a signed URL leads to, of which nothing may get into a message.
@@ -308,7 +321,7 @@ class Api:
                 response.status_code,
                 payload,
                 group=self.group,
-                after=_retry_after(response),
+                after=cloud_wait.retry_after(response.headers.get("Retry-After")),
             )
         return response
 
@@ -320,8 +333,3 @@ class Api:
         if not isinstance(payload, kinds):
             raise AzureError("server", f"{self._endpoint} answered with something else than JSON.")
         return payload
-
-
-def _retry_after(response: requests.Response) -> float:
-    said = response.headers.get("Retry-After", "")
-    return min(float(said), 120.0) if said.isdigit() else 0.0  # a date: the usual pauses do

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.azure_body import tag
@@ -16,11 +15,14 @@ from ansible.module_utils.azure_pieces import (
     VM,
     gone,
 )
-from ansible.module_utils.azure_rules import MADE_TAG
-from ansible.module_utils.cloud_leftovers import of_age, remove_each
+from ansible.module_utils.azure_rules import DEADLINE_TAG, MADE_TAG
+from ansible.module_utils.cloud_leftovers import made_at, of_age, remove_each
 from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
     from ansible.module_utils.azure_api import Api
     from ansible.module_utils.cloud_errors import CloudError
 
@@ -34,8 +36,9 @@ KINDS = {
     SECURITY_GROUP: "",
     NETWORK: "",
 }
-_LONG_AGO = "1970-01-01T00:00:00+00:00"
-_CLOCKS_DIFFER = timedelta(minutes=5)
+# Kinds of which each belongs to one VM, and what is around its name in theirs.
+_AROUND = {VM: "{}", SCHEDULE: "shutdown-computevm-{}", INTERFACE: "{}-nic", ADDRESS: "{}-ip",
+           DISK: "{}-os"}  # fmt: skip
 
 
 def leftovers(
@@ -43,6 +46,8 @@ def leftovers(
     fleet: str | None,
     *,
     min_age: int = 0,
+    kinds: Collection[str] = (),
+    own_deadline: bool = False,
     removable: bool = False,
     now: datetime | None = None,
 ) -> list[dict[str, Any]]:
@@ -55,25 +60,27 @@ def leftovers(
         api: the client.
         fleet: only what belongs to this fleet; None: to any.
         min_age: seconds since it was made, at least.
+        kinds: only these; all where there are none.
+        own_deadline: leave out VMs whose own deadline is still to come.
         removable: leave out what a VM or an interface uses that stays.
         now: the present, for tests.
 
     Returns:
-        For each: ``kind``, ``name``, ``location``, ``fleet``, ``run``, ``status``, ``age`` in
+        For each: ``kind``, ``name``, ``vm`` (name of the VM that it is or belongs to; empty for
+        what is the fleet's), ``location``, ``fleet``, ``run``, ``status``, ``age`` in
         seconds, ``path``.
 
     Raises:
         AzureError: a list is refused: then nobody can say that nothing is there.
     """
-    present = now or datetime.now(UTC)
     there = {kind: list(api.every(api.resource(kind))) for kind in KINDS}
     ours = [
-        _item(api, kind, resource, owner, present)
+        _item(api, kind, resource, owner, now)
         for kind, resources in there.items()
         for resource in resources
         if (owner := tag(resource, OWN_LABEL)) is not None and fleet in (None, owner)
     ]
-    aged = of_age(ours, min_age, present)
+    aged = of_age(ours, min_age, now, kinds=kinds, own_deadline=own_deadline)
     kept = _used(there, {item["path"].lower() for item in aged}) if removable else set()
     return [item for item in aged if item["path"].lower() not in kept]
 
@@ -95,32 +102,29 @@ def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:
 
 
 def _item(
-    api: Api, kind: str, resource: dict[str, Any], owner: str, now: datetime
+    api: Api, kind: str, resource: dict[str, Any], owner: str, now: datetime | None
 ) -> dict[str, Any]:
-    properties = resource.get("properties", {})
-    return {
+    properties = resource.get("properties") or {}
+    name = resource["name"]
+    item = {
         "kind": kind,
-        "name": resource["name"],
+        "name": name,
+        "vm": _vm_of(kind, name),
         "location": resource.get("location", ""),
         "fleet": owner,
         "run": tag(resource, RUN_LABEL) or "",
         "status": str(properties.get("provisioningState", "")),
-        "made": _made(now, properties.get(KINDS[kind]), tag(resource, MADE_TAG)),
-        "path": api.resource(kind, resource["name"]),
+        "made": made_at(properties.get(KINDS[kind]), tag(resource, MADE_TAG), now),
+        "path": api.resource(kind, name),
     }
+    return item | ({"ends": tag(resource, DEADLINE_TAG)} if kind == VM else {})
 
 
-def _made(now: datetime, *said: str | None) -> str:
-    """The first of these times that can be true; anyone may have edited a tag."""
-    for text in said:
-        try:
-            when = datetime.fromisoformat(text or "")
-        except ValueError:
-            continue
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        if when <= now + _CLOCKS_DIFFER:
-            return min(when, now).isoformat()
-    return _LONG_AGO
+def _vm_of(kind: str, name: str) -> str:
+    """The VM that a resource belongs to, by its name; see :func:`azure_body.names`."""
+    before, _, after = _AROUND.get(kind, "").partition("{}")
+    whole = kind in _AROUND and name.startswith(before) and name.endswith(after)
+    return name.removeprefix(before).removesuffix(after) if whole else ""
 
 
 def _used(there: dict[str, list[dict[str, Any]]], going: set[str]) -> set[str]:

@@ -113,10 +113,22 @@ def gone(api: Api, path: str, words: str) -> None:
     Raises:
         AzureError: refused, or still there at the deadline.
     """
-    try:
-        api.change("DELETE", path)
-    except AzureError as error:
-        # Someone else was first: then it is only waited for.
-        if error.kind not in ("not-found", "busy", "conflict"):
-            raise
-    api.deadline.until(lambda: api.find(path) is None, f"the {words} is still there")
+    refusal = ""
+
+    def look() -> bool:
+        nonlocal refusal
+        found = api.find(path)
+        if found is None:
+            return True
+        if (found.get("properties") or {}).get("provisioningState") == "Deleting":
+            return False
+        try:
+            api.change("DELETE", path)
+        except AzureError as error:
+            # Someone else was first, or something else is being done to it: it is asked again.
+            if error.kind not in ("not-found", "busy", "conflict"):
+                raise
+            refusal = f"; the last answer was: {error}"
+        return api.find(path) is None
+
+    api.deadline.until(look, lambda: f"the {words} is still there{refusal}")

@@ -92,7 +92,7 @@ def _update(
 
 def _as_asked(machine: Machine, wanted: dict[str, Any]) -> dict[str, Any]:
     """The VM as the API now says it is, which must be what was asked for."""
-    found = machine.settled()
+    found = machine.api.deadline.soon(machine.settled)
     if found is None or power(found) != "running":
         raise AzureError(
             "vanished",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.azure_body import names
 from ansible.module_utils.azure_errors import AzureError
 from ansible.module_utils.azure_pieces import VM
-from ansible.module_utils.cloud_identity import keys_on_console
+from ansible.module_utils.azure_vm import power
+from ansible.module_utils.cloud_identity import keys_on_console, silent
 
 if TYPE_CHECKING:
     from ansible.module_utils.azure_api import Api
@@ -25,13 +26,14 @@ def host_keys(api: Api, name: str) -> list[str]:
         The keys as ``type base64``.
 
     Raises:
-        AzureError: the log may not be read, or no key appeared until the deadline.
+        AzureError: the log may not be read, no key appeared until the deadline, or the VM is none
+            that could print any (kind ``vanished``).
     """
     path = api.resource(VM, names(name)[VM], "retrieveBootDiagnosticsData")
 
     refusal = ""
 
-    def look() -> list[str]:
+    def read() -> list[str]:
         nonlocal refusal
         try:
             answer = api.ask(path, {"sasUriExpirationTimeInMinutes": MINUTES})
@@ -44,6 +46,15 @@ def host_keys(api: Api, name: str) -> list[str]:
         refusal = ""
         log = answer.get("serialConsoleLogBlobUri")
         return keys_on_console(api.read_signed(log) or "") if log else []
+
+    def look() -> list[str]:
+        if keys := read():
+            return keys
+        found = api.find(api.resource(VM, names(name)[VM]), {"$expand": "instanceView"})
+        state = power(found) if found else "gone"
+        if state in ("gone", "stopped", "stopping", "deallocated", "deallocating", "Deleting"):
+            raise AzureError("vanished", silent(name, state))
+        return []
 
     return api.deadline.until(
         look, lambda: f"{name} has printed no SSH host keys on its serial console{refusal}"

@@ -29,3 +29,16 @@ def keys_on_console(text: str) -> list[str]:
     end = len(lines) - 1 - lines[::-1].index(END)
     begin = max((place for place in range(end) if lines[place] == BEGIN), default=end)
     return keys_in(lines[begin:end])
+
+
+def silent(name: str, state: str) -> str:
+    """Why no host keys are waited for any longer: the VM does not run.
+
+    Args:
+        name: of the VM.
+        state: in the cloud's words.
+    """
+    return (
+        f"{name} is {state} and has published no SSH host keys; it was stopped or removed by "
+        "someone, or its deadline passed. Run again."
+    )

@@ -1,27 +1,109 @@
-"""What this project left in a cloud: how old it is, and its removal one by one."""
+"""What this project left in a cloud: its age, whether it may go, and its removal one by one."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.cloud_errors import CloudError
+from ansible.module_utils.cloud_rules import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
+
+_LONG_AGO = "1970-01-01T00:00:00+00:00"
+_CLOCKS_DIFFER = timedelta(minutes=5)
+
+# What an item has for the functions below, besides what is returned of it.
+_PRIVATE = ("made", "ends", "users")
+
+# Options of every module that lists leftovers; each has "kinds" besides.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
+    "fleet": {"type": "str"},
+    "min_age": {"type": "int", "default": 0},
+    "keep_until_deadline": {"type": "bool", "default": False},
+}
+
+
+def broken(options: dict[str, Any]) -> list[str]:
+    """Sentences about the options of such a module.
+
+    A name that is empty or has a wildcard in it must never come to mean other fleets.
+    """
+    fleet, says = options["fleet"], []
+    if fleet is not None and not fleet.strip():
+        says.append("fleet is empty; name one, or leave it out for every fleet.")
+    elif fleet is not None and not LABEL.fullmatch(fleet):
+        says.append(f"fleet must be small letters, digits and hyphens, not '{fleet}'.")
+    if options["min_age"] < 0:
+        says.append(f"min_age must be 0 s or more, not {options['min_age']} s.")
+    return says
+
+
+def moment(text: Any) -> datetime | None:
+    """A time as a cloud or a label says it; None where it is none. Anyone may edit a label."""
+    try:
+        when = text if isinstance(text, datetime) else datetime.fromisoformat(str(text or ""))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def made_at(known: Any, edited: Any = None, now: datetime | None = None) -> str:
+    """When something was made, RFC 3339; long ago where nobody can tell.
+
+    Args:
+        known: what the cloud itself says; believed even where its clock is ahead of this machine's.
+        edited: what a label says, which anyone may have changed; believed unless it is to come.
+        now: the present, for tests.
+    """
+    if (when := moment(known)) is not None:
+        return when.isoformat()
+    when = moment(edited)
+    possible = when is not None and when <= (now or datetime.now(UTC)) + _CLOCKS_DIFFER
+    return when.isoformat() if when is not None and possible else _LONG_AGO
 
 
 def of_age(
-    items: Iterable[dict[str, Any]], min_age: int, now: datetime | None = None
+    items: Iterable[dict[str, Any]],
+    min_age: int,
+    now: datetime | None = None,
+    *,
+    kinds: Collection[str] = (),
+    own_deadline: bool = False,
+    loose: bool = False,
 ) -> list[dict[str, Any]]:
-    """Those made at least ``min_age`` seconds ago; ``made`` (RFC 3339) becomes ``age`` (s)."""
+    """Those made at least ``min_age`` seconds ago.
+
+    Args:
+        items: each with ``path``, ``made`` (RFC 3339), and where there is one ``ends`` (RFC 3339,
+            its own deadline) and ``users`` (paths of the VMs that use it).
+        min_age: seconds. What was made a moment ago is 0 s old even where the cloud's clock is
+            ahead of this machine's, so that with 0 nothing is left out.
+        now: the present, for tests.
+        kinds: only these; all where there are none.
+        own_deadline: leave out what has a deadline of its own that is still to come.
+        loose: leave out what a VM uses that is not among the answer.
+
+    Returns:
+        The items, with ``age`` (s) instead.
+    """
     present = now or datetime.now(UTC)
-    found = [
-        {name: value for name, value in item.items() if name != "made"}
-        | {"age": int((present - datetime.fromisoformat(item["made"])).total_seconds())}
-        for item in items
+    old = []
+    for item in items:
+        if kinds and item["kind"] not in kinds:
+            continue
+        age = max(0, int((present - (moment(item["made"]) or present)).total_seconds()))
+        ends = moment(item.get("ends"))
+        if age >= min_age and not (own_deadline and ends is not None and ends > present):
+            old.append(item | {"age": age})
+    going = {item.get("path") for item in old}
+    return [
+        {name: value for name, value in item.items() if name not in _PRIVATE}
+        for item in old
+        if not loose or going.issuperset(item.get("users", ()))
     ]
-    return [item for item in found if item["age"] >= min_age]
 
 
 def remove_each(

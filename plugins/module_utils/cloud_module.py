@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.cloud_errors import CloudError
+from ansible.module_utils.cloud_errors import CloudError, line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +60,23 @@ def run_with(
         )
     if check and (says := check(module.params)):
         module.fail_json(msg=" ".join(says), kind="rules")
+    trusted = module.params.get("api_ca_file")
+    if trusted and not Path(trusted).exists():
+        module.fail_json(msg=f"api_ca_file: there is no file {trusted}.", kind="invalid")
     if module.params.get("validate_only"):
         module.exit_json(changed=False, action="none")
     try:
         answer = work(client.make(module.params), module.params, module.check_mode)
     except CloudError as error:
         module.fail_json(msg=str(error), kind=error.kind, **error.details)
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        # What no client foresees: an answer without what every answer has, an odd option.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        module.fail_json(
+            msg=f"The answer, or an option, is not of the form that is expected: "
+            f"{type(error).__name__}: {line(error)} ({Path(place.filename).name}, line "
+            f"{place.lineno}). Run again; what was made has its deadline and its label, and "
+            "playbooks/teardown.yml removes it.",
+            kind="server",
+        )
     module.exit_json(**answer)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible.module_utils.cloud_errors import CloudError
@@ -14,8 +16,28 @@ if TYPE_CHECKING:
 ATTEMPTS = 7  # of one request
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 16.0  # seconds between attempts, doubling
 LONGEST_LOOK = 5.0  # seconds between two looks at something that is under way
+LONGEST_AFTER = 120.0  # seconds that a cloud is waited for at its own word
+# Looks at what was just made and is not known yet; a cloud's parts learn of it one after another.
+SOON = 6
 
 Answer = TypeVar("Answer")
+
+
+def retry_after(said: str | None) -> float:
+    """Seconds that a ``Retry-After`` asks for, in seconds or as a date; 0 where it cannot be read.
+
+    Args:
+        said: the header's value.
+    """
+    text = (said or "").strip()
+    try:
+        if text.isdecimal():
+            seconds = float(text)
+        else:
+            seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), LONGEST_AFTER)
 
 
 class Deadline:
@@ -63,6 +85,24 @@ class Deadline:
         while not (seen := look()):
             self.wait(every, waiting_for if isinstance(waiting_for, str) else waiting_for())
             every = min(every * 2, LONGEST_LOOK)
+        return seen
+
+    def soon(self, look: Callable[[], Answer]) -> Answer:
+        """Call ``look`` :data:`SOON` times at most until it returns something true.
+
+        Returns:
+            What it returned last.
+
+        Raises:
+            CloudError: the deadline passed; kind ``deadline``.
+        """
+        every, seen = FIRST_PAUSE, look()
+        for _ in range(SOON - 1):
+            if seen:
+                break
+            self.wait(every, "it is not known to the cloud yet")
+            every = min(every * 2, LONGEST_LOOK)
+            seen = look()
         return seen
 
     def attempts(self, send: Callable[[], Answer]) -> Answer:

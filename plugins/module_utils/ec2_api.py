@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.cloud_errors import line
-from ansible.module_utils.cloud_wait import Deadline
+from ansible.module_utils.cloud_wait import Deadline, retry_after
 from ansible.module_utils.ec2_errors import Ec2Error, refused
 
 try:
@@ -101,10 +101,11 @@ class Api:
         token: dict[str, str] = {}
         while True:
             page = self.call(operation, **parameters, **token)
-            yield from page.get(field, [])
+            yield from page.get(field) or []
             if not page.get("NextToken"):
                 return
             token = {"NextToken": page["NextToken"]}
+            self._deadline.wait(0, "the list has still another page")
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -131,13 +132,15 @@ class Api:
             answer: dict[str, Any] = getattr(self._client(service), name)(**parameters)
         except botocore.exceptions.ClientError as error:
             said = error.response.get("Error", {})
+            answered = error.response.get("ResponseMetadata", {})
             raise refused(
                 str(said.get("Code", "")),
                 str(said.get("Message", "")),
-                int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)),
+                int(answered.get("HTTPStatusCode", 0)),
                 region=self.region,
                 operation=error.operation_name,
                 service=service,
+                after=retry_after(answered.get("HTTPHeaders", {}).get("retry-after")),
             ) from error
         except botocore.exceptions.BotoCoreError as error:
             raise self._not_sent(error) from error

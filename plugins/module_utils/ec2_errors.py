@@ -21,10 +21,11 @@ class Ec2Error(CloudError):
         sentence: str,
         *,
         retriable: bool = False,
+        after: float = 0.0,
         code: str = "",
         **details: Any,
     ) -> None:
-        super().__init__(kind, sentence, retriable=retriable, **details)
+        super().__init__(kind, sentence, retriable=retriable, after=after, **details)
         self.code = code
 
 
@@ -74,7 +75,14 @@ _BLOB = re.compile(r"\s*Encoded authorization failure message: \S+")
 
 
 def refused(
-    code: str, message: str, status: int, *, region: str, operation: str, service: str = "ec2"
+    code: str,
+    message: str,
+    status: int,
+    *,
+    region: str,
+    operation: str,
+    service: str = "ec2",
+    after: float = 0.0,
 ) -> Ec2Error:
     """Class a response that is no success.
 
@@ -86,13 +94,15 @@ def refused(
         operation: of the API, such as ``RunInstances``; names the missing permission where AWS
             does not.
         service: prefix of that permission.
+        after: seconds of the answer's Retry-After.
     """
     kind, remedy = _class_of(code, message, status)
     action = _ACTION.search(message)
     words = _BLOB.sub("", message).strip() or f"{operation} was refused with {code or status}"
     remedy = remedy.format(region=region, action=action[1] if action else f"{service}:{operation}")
     sentence = f"{' '.join(words.split()).rstrip('. ')} ({code}). {remedy}".strip()
-    return Ec2Error(kind, sentence, retriable=kind in ("rate", "server"), code=code)
+    retriable = kind in ("rate", "server")
+    return Ec2Error(kind, sentence, retriable=retriable, after=after, code=code)
 
 
 def _class_of(code: str, message: str, status: int) -> tuple[str, str]:

@@ -6,8 +6,9 @@ import base64
 import textwrap
 from typing import TYPE_CHECKING
 
-from ansible.module_utils.cloud_identity import keys_on_console
+from ansible.module_utils.cloud_identity import keys_on_console, silent
 from ansible.module_utils.ec2_errors import Ec2Error
+from ansible.module_utils.ec2_instance import instances
 
 if TYPE_CHECKING:
     from ansible.module_utils.ec2_api import Api
@@ -22,13 +23,19 @@ def host_keys(api: Api, number: str) -> list[str]:
     network can slip in another key.
 
     Raises:
-        Ec2Error: it may not be read, or no key appeared until the deadline.
+        Ec2Error: it may not be read, no key appeared until the deadline, or the VM is none that
+            could print any (kind ``vanished``).
     """
 
     def look() -> list[str]:
         # The API keeps the last 64 KiB; without Latest it is what it was right after the boot.
         answer = api.call("get_console_output", InstanceId=number, Latest=True)
-        return keys_on_console(answer.get("Output", ""))  # botocore has decoded it
+        keys = keys_on_console(answer.get("Output", ""))  # botocore has decoded it
+        if not keys:
+            for found in instances(api, {"instance-id": [number]}):
+                if found["State"]["Name"] not in ("pending", "running"):
+                    raise Ec2Error("vanished", silent(number, found["State"]["Name"]))
+        return keys
 
     return api.until(look, f"{number} has printed no SSH host keys on its console")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_leftovers import moment
 from ansible.module_utils.cloud_rules import OWN_LABEL
 from ansible.module_utils.ec2_body import SECONDS_TAG, as_tags, client_token, tags_in
 from ansible.module_utils.ec2_errors import Ec2Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from ansible.module_utils.ec2_api import Api
 
@@ -50,18 +52,38 @@ class Instance:
         Raises:
             Ec2Error: one of them is not of our fleet (kind ``not-ours``), or they cannot be read.
         """
+        ours, others, gone = self._named()
+        if others:
+            raise self._not_ours(others[0])
+        return ours, gone
+
+    def to_remove(self) -> list[dict[str, Any]]:
+        """Our VMs of that name. Names are not unique on EC2: another's beside them is left alone.
+
+        Raises:
+            Ec2Error: there are only others' (kind ``not-ours``), or they cannot be read.
+        """
+        ours, others, _ = self._named()
+        if others and not ours:
+            raise self._not_ours(others[0])
+        return ours
+
+    def _named(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+        """The VMs of that name: ours, others', and the ids of those that are gone."""
         every = list(instances(self.api, {"tag:Name": [self.name]}))
         there = [item for item in every if item["State"]["Name"] != GONE]
-        for item in there:
-            whose = tags_in(item).get(OWN_LABEL)
-            if whose != self.fleet:
-                owner = f"it belongs to the fleet {whose}" if whose else "this project made it not"
-                raise Ec2Error(
-                    "not-ours",
-                    f"There is a VM {self.name} ({item['InstanceId']}) in {self.api.region}, and "
-                    f"{owner}; it is left alone. Choose another name or fleet.",
-                )
-        return there, [item["InstanceId"] for item in every if item not in there]
+        ours = [item for item in there if tags_in(item).get(OWN_LABEL) == self.fleet]
+        others = [item for item in there if item not in ours]
+        return ours, others, [item["InstanceId"] for item in every if item not in there]
+
+    def _not_ours(self, item: dict[str, Any]) -> Ec2Error:
+        whose = tags_in(item).get(OWN_LABEL)
+        owner = f"it belongs to the fleet {whose}" if whose else "this project made it not"
+        return Ec2Error(
+            "not-ours",
+            f"There is a VM {self.name} ({item['InstanceId']}) in {self.api.region}, and "
+            f"{owner}; it is left alone. Choose another name or fleet.",
+        )
 
     def settled(self, number: str = "") -> tuple[dict[str, Any] | None, list[str]]:
         """As :meth:`found`, of the one VM, after it has finished starting or going.
@@ -181,11 +203,10 @@ def terminate(api: Api, number: str) -> None:
 
 def ends_at(found: dict[str, Any]) -> datetime | None:
     """When the VM's deadline is, by its start and the tag that it was made with."""
-    seconds = tags_in(found).get(SECONDS_TAG, "")
-    if not seconds.isdigit():
+    seconds, started = tags_in(found).get(SECONDS_TAG, ""), moment(found.get("LaunchTime"))
+    if started is None or not (seconds.isdecimal() and len(seconds) < 10):  # anyone may edit a tag
         return None
-    started: datetime = found["LaunchTime"]
-    return started.astimezone(UTC) + timedelta(seconds=int(seconds))
+    return started + timedelta(seconds=int(seconds))
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_leftovers import of_age, remove_each
+from ansible.module_utils.cloud_leftovers import made_at, of_age, remove_each
 from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 from ansible.module_utils.ec2_body import MADE_TAG, tags_in
 from ansible.module_utils.ec2_errors import Ec2Error
 from ansible.module_utils.ec2_ingress import remove_group
-from ansible.module_utils.ec2_instance import GONE, instances, terminate
+from ansible.module_utils.ec2_instance import GONE, ends_at, instances, terminate
 from ansible.module_utils.ec2_schedule import remove_schedule, schedules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
+    from datetime import datetime
 
     from ansible.module_utils.cloud_errors import CloudError
     from ansible.module_utils.ec2_api import Api
@@ -24,40 +24,57 @@ KINDS = ("instances", "schedules", "volumes", "security_groups")
 
 
 def leftovers(
-    api: Api, fleet: str | None, *, min_age: int = 0, now: datetime | None = None
+    api: Api,
+    fleet: str | None,
+    *,
+    min_age: int = 0,
+    kinds: Collection[str] = (),
+    own_deadline: bool = False,
+    removable: bool = False,
+    now: datetime | None = None,
 ) -> list[dict[str, Any]]:
     """Everything of ours in the region.
 
-    VMs, volumes and security groups are known by their tag, schedules by their name. A security
-    group is as young as the youngest VM of its fleet, since it cannot go before it.
+    VMs, volumes and security groups are known by their tag, schedules by their name.
 
     Args:
         api: the client.
         fleet: only what belongs to this fleet; None: to any.
         min_age: seconds since it was made, at least.
+        kinds: only these; all where there are none.
+        own_deadline: leave out VMs whose own deadline is still to come.
+        removable: leave out what a VM uses that stays: its volume, its schedule, its fleet's group.
         now: the present, for tests.
 
     Returns:
-        For each: ``kind``, ``name``, ``id``, ``region``, ``fleet``, ``run``, ``status``, ``age``
-        in seconds, ``path``.
+        For each: ``kind``, ``name``, ``vm`` (name of the VM that it is or belongs to; empty for
+        what is the fleet's), ``id``, ``region``, ``fleet``, ``run``, ``status``, ``age`` in
+        seconds, ``path``.
 
     Raises:
         Ec2Error: a list is refused.
     """
     mine = {f"tag:{OWN_LABEL}": [fleet]} if fleet else {"tag-key": [OWN_LABEL]}
-    found = [
-        *_instances(api, mine),
-        *_schedules(api, fleet),
-        *_volumes(api, mine),
-    ]
-    youngest: dict[str, str] = {}
+    listed = [*_instances(api, mine), *_schedules(api, fleet), *_volumes(api, mine)]
+    found = [item for item in listed if _ours(item, fleet)]
+    there = {item["path"] for item in found if item["kind"] == "instances"}
     for item in found:
-        if item["kind"] == "instances":
-            youngest[item["fleet"]] = max(item["made"], youngest.get(item["fleet"], ""))
+        if item["kind"] == "schedules":  # it outlives a VM that ended before
+            item["users"] = there.intersection(item["users"])
     for group in _groups(api, mine):
-        made = max(group["made"], youngest.get(group["fleet"], ""))
-        found.append(group | {"made": made})
-    return of_age(found, min_age, now)
+        users = [
+            item["path"]
+            for item in found
+            if (item["kind"], item["fleet"]) == ("instances", group["fleet"])
+        ]
+        if _ours(group, fleet):
+            found.append(group | {"users": users})
+    return of_age(found, min_age, now, kinds=kinds, own_deadline=own_deadline, loose=removable)
+
+
+def _ours(item: dict[str, Any], fleet: str | None) -> bool:
+    """Whatever became of the filter on the way: nothing goes that is not tagged so."""
+    return item["fleet"] is not None and fleet in (None, item["fleet"])
 
 
 def remove(apis: dict[str, Api], found: list[dict[str, Any]]) -> list[CloudError]:
@@ -106,31 +123,40 @@ def _instances(api: Api, mine: dict[str, list[str]]) -> Iterator[dict[str, Any]]
         if item["State"]["Name"] != GONE:
             yield _item(api, "instances", item["InstanceId"], item) | {
                 "status": item["State"]["Name"],
-                "made": _text(item["LaunchTime"]),
+                "made": made_at(item.get("LaunchTime")),
+                "ends": ends_at(item),
             }
 
 
 def _volumes(api: Api, mine: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
     for item in api.each("describe_volumes", "Volumes", Filters=_filters(mine)):
         yield _item(api, "volumes", item["VolumeId"], item) | {
-            "status": item["State"],
-            "made": _text(item["CreateTime"]),
+            "status": item.get("State", ""),
+            "made": made_at(item.get("CreateTime")),
+            "users": [
+                _path(api, "instances", use["InstanceId"])
+                for use in item.get("Attachments", [])
+                if use.get("InstanceId")
+            ],
         }
 
 
 def _groups(api: Api, mine: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
     for item in api.each("describe_security_groups", "SecurityGroups", Filters=_filters(mine)):
         yield _item(api, "security_groups", item["GroupId"], item) | {
-            # Without the tag it is ours all the same, and of any age.
-            "made": tags_in(item).get(MADE_TAG, "1970-01-01T00:00:00+00:00"),
+            "vm": "",
+            # Without a legible tag it is ours all the same, and of any age.
+            "made": made_at(None, tags_in(item).get(MADE_TAG)),
         }
 
 
 def _schedules(api: Api, fleet: str | None) -> Iterator[dict[str, Any]]:
     for item in schedules(api, fleet):
         yield _item(api, "schedules", item["name"], {}) | {
+            "vm": "",
             "fleet": item["fleet"],
-            "made": _text(item["made"]),
+            "made": made_at(item["made"]),
+            "users": [_path(api, "instances", item["instance"])],
         }
 
 
@@ -139,19 +165,19 @@ def _item(api: Api, kind: str, number: str, resource: dict[str, Any]) -> dict[st
     return {
         "kind": kind,
         "name": tags.get("Name", number),
+        "vm": tags.get("Name", number),
         "id": number,
         "region": api.region,
-        "fleet": tags.get(OWN_LABEL, ""),
+        "fleet": tags.get(OWN_LABEL),
         "run": tags.get(RUN_LABEL, ""),
         "status": "",
-        "path": f"{api.region}/{kind}/{number}",
+        "path": _path(api, kind, number),
     }
+
+
+def _path(api: Api, kind: str, number: str) -> str:
+    return f"{api.region}/{kind}/{number}"
 
 
 def _filters(wanted: dict[str, list[str]]) -> list[dict[str, Any]]:
     return [{"Name": name, "Values": values} for name, values in wanted.items()]
-
-
-def _text(moment: datetime) -> str:
-    # All in one form, so that they can be compared as text.
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S+00:00}"

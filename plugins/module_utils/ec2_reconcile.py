@@ -77,7 +77,7 @@ def absent(instance: Instance, *, check: bool) -> dict[str, Any]:
     Raises:
         Ec2Error: see the class of the failure in RETURN.
     """
-    there, _ = instance.found()
+    there = instance.to_remove()
     answer = {
         "changed": bool(there),
         "action": "deleted" if there else "none",

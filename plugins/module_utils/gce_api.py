@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from ansible.module_utils.cloud_errors import line
-from ansible.module_utils.cloud_wait import Deadline
+from ansible.module_utils.cloud_wait import Deadline, retry_after
 from ansible.module_utils.gce_errors import GceError, failed, refused
 
 try:
@@ -151,6 +151,7 @@ class Api:
             token = page.get("nextPageToken", "")
             if not token:
                 return
+            self._deadline.wait(0, "the list has still another page")
 
     def change(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a change and wait until its operation is done.
@@ -179,7 +180,8 @@ class Api:
         def look() -> bool:
             nonlocal operation
             if operation["status"] != "DONE":
-                operation = self.get(f"{scope}/operations/{operation['name']}")
+                path = f"{scope}/operations/{operation['name']}"
+                operation = self.soon(lambda: self.find(path)) or self.get(path)
             return operation["status"] == "DONE"
 
         self.until(
@@ -200,6 +202,14 @@ class Api:
             GceError: the deadline passed; kind ``deadline``.
         """
         return self._deadline.until(look, waiting_for)
+
+    def soon(self, look: Any) -> Any:
+        """Call ``look`` a few times until it returns something true; what it returned last.
+
+        Raises:
+            GceError: the deadline passed; kind ``deadline``.
+        """
+        return self._deadline.soon(look)
 
     def _send(
         self, method: str, path: str, query: dict[str, str], body: dict[str, Any] | None
@@ -237,7 +247,13 @@ class Api:
         except ValueError:
             payload = None
         if not response.ok:
-            raise refused(response.status_code, payload, project=self.project, zone=_zone_of(url))
+            raise refused(
+                response.status_code,
+                payload,
+                project=self.project,
+                zone=_zone_of(url),
+                after=retry_after(response.headers.get("Retry-After")),
+            )
         if not isinstance(payload, dict):
             raise GceError("server", f"{self._base} answered with something else than JSON.")
         return payload

@@ -46,7 +46,9 @@ _REMEDIES = {kind: remedy for kind, _, _, remedy in _CLASSES} | {
 }
 
 
-def refused(status: int, payload: Any, *, project: str, zone: str = "") -> GceError:
+def refused(
+    status: int, payload: Any, *, project: str, zone: str = "", after: float = 0.0
+) -> GceError:
     """Class a response that is not 2xx.
 
     Args:
@@ -54,22 +56,23 @@ def refused(status: int, payload: Any, *, project: str, zone: str = "") -> GceEr
         payload: the decoded JSON body, or None.
         project: named in remedies.
         zone: named in remedies.
+        after: seconds of the answer's Retry-After.
     """
-    error = payload.get("error", {}) if isinstance(payload, dict) else {}
+    error = (payload.get("error") or {}) if isinstance(payload, dict) else {}
     if not isinstance(error, dict):  # as OAuth answers
         error = {"message": str(error)}
     reasons = [
-        *(str(item.get("reason", "")) for item in error.get("errors", [])),
-        *(str(item.get("reason", "")) for item in error.get("details", [])),
+        *(str(item.get("reason", "")) for item in error.get("errors") or []),
+        *(str(item.get("reason", "")) for item in error.get("details") or []),
         str(error.get("status", "")),
     ]
     message = str(error.get("message") or f"HTTP status {status}")
-    return _classed(reasons, message, status, project=project, zone=zone)
+    return _classed(reasons, message, status, project=project, zone=zone, after=after)
 
 
 def failed(operation: dict[str, Any], *, project: str, zone: str = "") -> GceError:
     """Class an operation that ended with an error."""
-    errors = operation.get("error", {}).get("errors", [{}])
+    errors = (operation.get("error") or {}).get("errors") or [{}]
     reasons = [str(item.get("code", "")) for item in errors]
     message = " ".join(str(item.get("message", "")) for item in errors).strip()
     return _classed(
@@ -81,7 +84,9 @@ def failed(operation: dict[str, Any], *, project: str, zone: str = "") -> GceErr
     )
 
 
-def _classed(reasons: list[str], message: str, status: int, *, project: str, zone: str) -> GceError:
+def _classed(
+    reasons: list[str], message: str, status: int, *, project: str, zone: str, after: float = 0.0
+) -> GceError:
     kind = _kind(reasons, message, status)
     permission = re.search(r"[a-z]+\.[a-zA-Z]+\.[a-zA-Z]+", message)
     remedy = _REMEDIES[kind].format(
@@ -90,7 +95,7 @@ def _classed(reasons: list[str], message: str, status: int, *, project: str, zon
         permission=permission[0] if permission else "the permission named above",
     )
     sentence = f"{message.rstrip('. ')}. {remedy}".strip()
-    return GceError(kind, sentence, retriable=kind in ("rate", "server"))
+    return GceError(kind, sentence, retriable=kind in ("rate", "server"), after=after)
 
 
 def _kind(reasons: list[str], message: str, status: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible.module_utils.cloud_identity import keys_in, keys_on_console
+from ansible.module_utils.cloud_identity import keys_in, keys_on_console, silent
 from ansible.module_utils.gce_errors import GceError
+from ansible.module_utils.gce_instance import STARTING
 
 if TYPE_CHECKING:
     from ansible.module_utils.gce_api import Api
@@ -21,7 +22,8 @@ def host_keys(api: Api, zone: str, name: str) -> tuple[str, list[str]]:
         Where they were read, and the keys as ``type base64``.
 
     Raises:
-        GceError: neither may be read, or no key appeared until the deadline.
+        GceError: neither may be read, no key appeared until the deadline, or the VM is none that
+            could publish any (kind ``vanished``).
     """
     instance = api.zonal(zone, "instances", name)
     refusals: dict[str, GceError] = {}
@@ -40,6 +42,9 @@ def host_keys(api: Api, zone: str, name: str) -> tuple[str, list[str]]:
                 return source, keys
         if len(refusals) == 2:
             raise refusals["guest attributes"]
+        state = (api.find(instance) or {}).get("status", "gone")
+        if state not in (*STARTING, "RUNNING"):
+            raise GceError("vanished", silent(name, state))
         return None
 
     found: tuple[str, list[str]] = api.until(

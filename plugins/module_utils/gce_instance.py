@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_leftovers import moment
 from ansible.module_utils.cloud_rules import OWN_LABEL
 from ansible.module_utils.gce_errors import GceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ansible.module_utils.gce_api import Api
 
 STARTING = ("PENDING", "PROVISIONING", "STAGING", "REPAIRING")
 # A VM that is being deleted passes through these; one that was stopped ends in TERMINATED.
 LEAVING = ("STOPPING", "PENDING_STOP", "DEPROVISIONING", "SUSPENDING")
+GOING = (*LEAVING, "DELETING")  # the last is a disk's
 
 
 class Instance:
@@ -23,11 +27,13 @@ class Instance:
         api: the client.
         zone: its zone.
         name: its name.
+        fleet: whose it must be, if it exists.
     """
 
-    def __init__(self, api: Api, zone: str, name: str) -> None:
+    def __init__(self, api: Api, zone: str, name: str, fleet: str) -> None:
         self.api = api
         self.name = name
+        self._fleet = fleet
         self._zone = zone
         self._path = api.zonal(zone, "instances", name)
 
@@ -38,11 +44,12 @@ class Instance:
             GceError: it is not ours (kind ``not-ours``), or cannot be read.
         """
         found = self.api.find(self._path)
-        if found is not None and OWN_LABEL not in found.get("labels", {}):
+        if found is not None and (whose := _owner(found)) != self._fleet:
+            owner = f"it belongs to the fleet {whose}" if whose else "this project made it not"
             raise GceError(
                 "not-ours",
-                f"There is a VM {self.name} in {self._zone} without the label {OWN_LABEL}: it was "
-                "not made by this project and is left alone. Choose another name.",
+                f"There is a VM {self.name} in {self._zone}, and {owner}; it is left alone. Choose "
+                "another name or fleet.",
             )
         return found
 
@@ -89,8 +96,23 @@ class Instance:
         except GceError as error:
             # An earlier attempt got through after all. Whether it is what was asked for is
             # compared afterwards, as for any VM.
-            if error.kind != "conflict" or self.find() is None:
+            if error.kind != "conflict":
                 raise
+            if self.find() is None:
+                raise self._in_the_way(error) from error
+
+    def _in_the_way(self, error: GceError) -> GceError:
+        """Name the disk that a VM of this name left, if that is what the VM cannot be made for."""
+        disk = self.api.find(self.api.zonal(self._zone, "disks", self.name))
+        if disk is None:
+            return error
+        mine = _owner(disk) == self._fleet and not disk.get("users")
+        remedy = "playbooks/teardown.yml removes it" if mine else "choose another name or fleet"
+        return GceError(
+            "conflict",
+            f"There is a disk {self.name} in {self._zone}, and the VM's is to be called so too; "
+            f"{remedy}.",
+        )
 
     def set(self, method: str, wanted: dict[str, Any]) -> None:
         """Change labels or metadata; what others added stays.
@@ -117,15 +139,53 @@ class Instance:
         Raises:
             GceError: refused, or still there at the deadline.
         """
+        found = self.find()
+        if found is not None:
+            number = found.get("id")
+            same = lambda now: now.get("id") == number and _owner(now) == self._fleet  # noqa: E731
+            gone(self.api, self._path, self.name, same)
+
+
+def _owner(found: dict[str, Any]) -> str | None:
+    """The fleet that a VM is labelled with."""
+    return (found.get("labels") or {}).get(OWN_LABEL)
+
+
+def gone(api: Api, path: str, name: str, same: Callable[[dict[str, Any]], bool]) -> None:
+    """Have a resource removed, also one that is being removed already.
+
+    Args:
+        api: the client.
+        path: of the resource.
+        name: for the message.
+        same: whether what is at the path now is what is to go. Names are given again; another one
+            is left alone, and means that ours is gone.
+
+    Raises:
+        GceError: refused, or still there at the deadline.
+    """
+    refusal = ""
+
+    def look() -> bool:
+        nonlocal refusal
+        found = api.find(path)
+        if found is None or not same(found):
+            return True
+        if found.get("status") in GOING:
+            return False
         try:
-            self.api.change("DELETE", self._path)
+            api.change("DELETE", path)
         except GceError as error:
-            # Its deadline or someone else was first: then it is only waited for.
+            # Its deadline or someone else was first. A VM that is only being stopped refuses too;
+            # it is asked again when it has stopped.
             if error.kind not in ("not-found", "busy"):
                 raise
-        self.api.until(
-            lambda: self.api.find(self._path) is None, f"{self.name} is still being deleted"
-        )
+            refusal = f"; the last answer was: {error}"
+            return error.kind == "not-found"
+        refusal = ""
+        return api.find(path) is None
+
+    api.until(look, lambda: f"{name} is still being deleted{refusal}")
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
@@ -150,14 +210,18 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
         "address": next((address for address in outside if address), internal),
         "internal_address": internal,
         "labels": found.get("labels", {}),
-        "ends_at": _ends_at(found),
+        "ends_at": ends_at(found),
     }
 
 
-def _ends_at(found: dict[str, Any]) -> str:
-    said = found.get("resourceStatus", {}).get("scheduling", {}).get("terminationTimestamp")
-    started = found.get("lastStartTimestamp") or found.get("creationTimestamp")
-    seconds = found.get("scheduling", {}).get("maxRunDuration", {}).get("seconds")
-    if said or not (started and seconds):
-        return said or ""
-    return (datetime.fromisoformat(started) + timedelta(seconds=int(seconds))).isoformat()
+def ends_at(found: dict[str, Any]) -> str:
+    """When Google deletes the VM, RFC 3339; empty where nobody says."""
+    status = (found.get("resourceStatus") or {}).get("scheduling") or {}
+    if said := status.get("terminationTimestamp"):
+        return str(said)
+    started = moment(found.get("lastStartTimestamp") or found.get("creationTimestamp"))
+    limit = (found.get("scheduling") or {}).get("maxRunDuration") or {}
+    seconds = str(limit.get("seconds") or "")
+    if started is None or not seconds.isdecimal():
+        return ""
+    return (started + timedelta(seconds=int(seconds))).isoformat()

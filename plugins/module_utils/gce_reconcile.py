@@ -58,7 +58,7 @@ def present(instance: Instance, options: dict[str, Any], *, check: bool) -> dict
 
 def _as_asked(instance: Instance, wanted: dict[str, Any]) -> dict[str, Any]:
     """The VM as the API now says it is, which must be what was asked for."""
-    found = instance.settled()
+    found = instance.api.soon(instance.settled)
     if found is None or found["status"] != "RUNNING":
         raise GceError(
             "vanished",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.azure_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.azure_module import AZURE
-from ansible.module_utils.cloud_leftovers import swept
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
 from ansible.module_utils.cloud_module import run_with
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ options:
       Only what was made at least that many seconds ago. What has no legible time counts as old.
     type: int
     default: 0
+  keep_until_deadline:
+    description: Whether to leave out VMs whose own deadline is still to come, whatever their age.
+    type: bool
+    default: false
   kinds:
     description: Only resources of these types, by the last part of their names. Not given, all.
     type: list
@@ -74,6 +78,7 @@ found:
   contains:
     kind: {description: "Type of the resource, such as V(Microsoft.Compute/disks).", type: str}
     name: {description: Name of the resource., type: str}
+    vm: {description: "Name of the VM that it is or belongs to, if known.", type: str}
     location: {description: Region., type: str}
     fleet: {description: The fleet that it belongs to., type: str}
     run: {description: The run that it was made in., type: str}
@@ -87,42 +92,27 @@ kind:
 """
 
 
-NAMES = [kind.rpartition("/")[2] for kind in KINDS]
-
-
-def check_options(options: dict[str, Any]) -> list[str]:
-    """What is wrong with the options: an empty name must never come to mean every fleet."""
-    if options["fleet"] is not None and not options["fleet"].strip():
-        return ["fleet is empty; name one, or leave it out for every fleet."]
-    return []
+NAMES = {kind.rpartition("/")[2]: kind for kind in KINDS}
 
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
     wanted = options["state"] == "absent"
-    found = leftovers(api, options["fleet"], min_age=options["min_age"], removable=wanted)
-    kinds = options["kinds"] or NAMES
-    return swept(
-        [item for item in found if item["kind"].rpartition("/")[2] in kinds],
-        wanted=wanted,
-        check=check,
-        remove=lambda items: remove(api, items),
+    found = leftovers(
+        api,
+        options["fleet"],
+        min_age=options["min_age"],
+        kinds=[NAMES[name] for name in options["kinds"] or []],
+        own_deadline=options["keep_until_deadline"],
+        removable=wanted,
     )
+    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(api, items))
 
 
 def main() -> None:
     """Entry point of the module."""
-    run_with(
-        AZURE,
-        {
-            "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
-            "fleet": {"type": "str"},
-            "min_age": {"type": "int", "default": 0},
-            "kinds": {"type": "list", "elements": "str", "choices": NAMES},
-        },
-        work,
-        check=check_options,
-    )
+    kinds = {"type": "list", "elements": "str", "choices": list(NAMES)}
+    run_with(AZURE, ARGUMENTS | {"kinds": kinds}, work, check=broken)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.module_utils.cloud_leftovers import swept
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
 from ansible.module_utils.ec2_api import Api
 from ansible.module_utils.ec2_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.ec2_module import run
@@ -16,6 +16,7 @@ short_description: What this project left in regions of an AWS account, listed o
 description:
   - Finds VMs, volumes and security groups by the tag C(tpm-fleet-bench), and EventBridge schedules
     by their name. Nothing else is looked at or touched.
+  - With O(state=absent), what a VM uses that stays, stays too.
   - Only the named regions are looked at; the API has no list over all of them.
 extends_documentation_fragment: ec2
 options:
@@ -42,6 +43,10 @@ options:
     description: Only what was made at least that many seconds ago.
     type: int
     default: 0
+  keep_until_deadline:
+    description: Whether to leave out VMs whose own deadline is still to come, whatever their age.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Lists what it would remove.
@@ -67,6 +72,7 @@ found:
   contains:
     kind: {description: "V(instances), V(schedules), V(volumes) or V(security_groups).", type: str}
     name: {description: Its name; its id where it has none., type: str}
+    vm: {description: "Name of the VM that it is or belongs to, if known.", type: str}
     id: {description: What the API calls it., type: str}
     region: {description: Where it is., type: str}
     fleet: {description: The fleet that it belongs to., type: str}
@@ -87,41 +93,29 @@ def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
         for region in options["regions"]
         if region != api.region
     }
-    kinds = options["kinds"] or KINDS
+    wanted = options["state"] == "absent"
     found = [
         item
         for one in apis.values()
-        for item in leftovers(one, options["fleet"], min_age=options["min_age"])
-        if item["kind"] in kinds
+        for item in leftovers(
+            one,
+            options["fleet"],
+            min_age=options["min_age"],
+            kinds=options["kinds"],
+            own_deadline=options["keep_until_deadline"],
+            removable=wanted,
+        )
     ]
-    return swept(
-        found,
-        wanted=options["state"] == "absent",
-        check=check,
-        remove=lambda items: remove(apis, items),
-    )
-
-
-def check_options(options: dict[str, Any]) -> list[str]:
-    """What is wrong with the options, in sentences."""
-    if options["fleet"] == "":
-        return ["fleet is empty; leave it out to mean every fleet."]
-    return []
+    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(apis, items))
 
 
 def main() -> None:
     """Entry point of the module."""
-    run(
-        {
-            "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
-            "regions": {"type": "list", "elements": "str", "default": []},
-            "fleet": {"type": "str"},
-            "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": []},
-            "min_age": {"type": "int", "default": 0},
-        },
-        work,
-        check=check_options,
-    )
+    lists: dict[str, dict[str, Any]] = {
+        "regions": {"type": "list", "elements": "str", "default": []},
+        "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": []},
+    }
+    run(ARGUMENTS | lists, work, check=broken)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_rules import OWN_LABEL, naming
 from ansible.module_utils.gce_instance import Instance
 from ansible.module_utils.gce_module import run
 from ansible.module_utils.gce_reconcile import absent, present
@@ -20,7 +21,8 @@ description:
   - Makes or removes one VM. Options are named after the API's fields, in snake case.
   - Every VM has O(max_run_duration) with the action C(DELETE), and a boot disk that goes with it,
     so that Google removes it even if nobody else does.
-  - Only VMs with the label C(tpm-fleet-bench) are ever changed or removed.
+  - Only VMs that the label C(tpm-fleet-bench) gives to the fleet in O(labels) are ever changed or
+    removed.
   - A VM that exists is compared field by field. Labels and metadata are changed while it runs; for
     anything else it must be made anew, which O(recreate) allows.
   - Combinations that the API would refuse are refused before the first call, from a dated table
@@ -115,7 +117,9 @@ options:
     type: bool
     default: true
   labels:
-    description: Labels of the VM and its disk. C(tpm-fleet-bench), the fleet's name, is needed.
+    description: >-
+      Labels of the VM and its disk. C(tpm-fleet-bench), the fleet's name, is needed, for
+      O(state=absent) too.
     type: dict
     default: {}
   metadata:
@@ -173,6 +177,7 @@ EXAMPLES = r"""
     zone: europe-west4-b
     name: bench-snp
     state: absent
+    labels: {tpm-fleet-bench: trial}
   delegate_to: localhost
 """
 
@@ -261,12 +266,15 @@ def check_options(options: dict[str, Any]) -> list[str]:
     """What is wrong with the options, in sentences; puts labels and metadata into text."""
     for field in ("labels", "metadata"):
         options[field] = {str(key): str(value) for key, value in options[field].items()}
-    return broken(options) if options["state"] == "present" else []
+    if options["state"] == "absent":
+        return naming(options["name"], {OWN_LABEL: options["labels"].get(OWN_LABEL, "")})
+    return broken(options)
 
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """Have the VM as the options say."""
-    instance = Instance(api, options["zone"], options["name"])
+    fleet = options["labels"][OWN_LABEL]
+    instance = Instance(api, options["zone"], options["name"], fleet)
     if options["state"] == "present":
         return present(instance, options, check=check)
     return absent(instance, check=check)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_leftovers import swept
-from ansible.module_utils.gce_leftovers import leftovers, remove
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
+from ansible.module_utils.gce_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.gce_module import run
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ short_description: What this project left in a Google Cloud project, listed or r
 description:
   - Finds VMs and disks of any zone by the label C(tpm-fleet-bench), and firewall rules by their
     description. Nothing else is looked at or touched.
+  - With O(state=absent), what a VM uses that stays, stays too.
   - Fails where a zone could not be looked at, since then nobody can say that nothing is there.
 extends_documentation_fragment: gce
 options:
@@ -27,12 +28,22 @@ options:
     choices: [listed, absent]
     default: listed
   fleet:
-    description: Only what belongs to this fleet. Not given, to any.
+    description: Only what belongs to this fleet. Not given, to any; an empty name is refused.
     type: str
   min_age:
     description: Only what was made at least that many seconds ago.
     type: int
     default: 0
+  keep_until_deadline:
+    description: Whether to leave out VMs whose own deadline is still to come, whatever their age.
+    type: bool
+    default: false
+  kinds:
+    description: Only these kinds. Empty, all.
+    type: list
+    elements: str
+    choices: [instances, disks, firewalls]
+    default: []
 attributes:
   check_mode:
     description: Lists what it would remove.
@@ -58,6 +69,7 @@ found:
   contains:
     kind: {description: V(instances) or V(disks) or V(firewalls)., type: str}
     name: {description: Name of the resource., type: str}
+    vm: {description: The VM that it is or belongs to; empty for a firewall rule., type: str}
     zone: {description: Zone; empty for a firewall rule., type: str}
     fleet: {description: The fleet that it belongs to., type: str}
     run: {description: The run that it was made in., type: str}
@@ -72,25 +84,22 @@ kind:
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
-    found = leftovers(api, options["fleet"], min_age=options["min_age"])
-    return swept(
-        found,
-        wanted=options["state"] == "absent",
-        check=check,
-        remove=lambda items: remove(api, items),
+    wanted = options["state"] == "absent"
+    found = leftovers(
+        api,
+        options["fleet"],
+        min_age=options["min_age"],
+        kinds=options["kinds"],
+        own_deadline=options["keep_until_deadline"],
+        removable=wanted,
     )
+    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(api, items))
 
 
 def main() -> None:
     """Entry point of the module."""
-    run(
-        {
-            "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
-            "fleet": {"type": "str"},
-            "min_age": {"type": "int", "default": 0},
-        },
-        work,
-    )
+    kinds = {"type": "list", "elements": "str", "choices": list(KINDS), "default": []}
+    run(ARGUMENTS | {"kinds": kinds}, work, check=broken)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.gce_body import firewall_body, firewall_mark
@@ -11,6 +12,8 @@ from ansible.module_utils.gce_errors import GceError
 from ansible.module_utils.gce_module import run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ansible.module_utils.gce_api import Api
 
 DOCUMENTATION = r"""
@@ -90,16 +93,38 @@ def bring(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
             f"There is a firewall rule {name} that this project did not make; it is left alone. "
             "Choose another name for the fleet.",
         )
-    there = {field: _comparable(field, value) for field, value in (found or {}).items()}
+    there = _compared(found)
     asked = {field: _comparable(field, value) for field, value in wanted.items()}
     before = {field: there.get(field) for field in asked} if found and asked else there
     if before == asked:
         return {"changed": False, "name": name}
     if found and not check:
-        api.change("DELETE", path)
+        with _unless("not-found"):  # another play was first
+            api.change("DELETE", path)
     if wanted and not check:
-        api.change("POST", api.of_global("firewalls"), wanted)
+        with _unless("conflict"):  # the same
+            api.change("POST", api.of_global("firewalls"), wanted)
+        made = _compared(api.find(path))
+        if any(made.get(field) != value for field, value in asked.items()):
+            raise GceError(
+                "conflict",
+                f"Someone else is changing the firewall rule {name}; run again when they are done.",
+            )
     return {"changed": True, "name": name, "diff": {"before": before, "after": asked}}
+
+
+@contextmanager
+def _unless(kind: str) -> Iterator[None]:
+    """Go on where a change is refused because what it wants is so already."""
+    try:
+        yield
+    except GceError as error:
+        if error.kind != kind:
+            raise
+
+
+def _compared(rule: dict[str, Any] | None) -> dict[str, Any]:
+    return {field: _comparable(field, value) for field, value in (rule or {}).items()}
 
 
 def _comparable(field: str, value: Any) -> Any:

@@ -1,0 +1,119 @@
+"""What the playbooks and inventories of clouds refuse or insist on before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[3]
+BESIDE = Path(sys.executable).parent
+ENVIRONMENT = {
+    "ANSIBLE_CONFIG": str(TREE / "ansible.cfg"),
+    "ANSIBLE_LOCALHOST_WARNING": "False",
+    "AWS_REGION": "eu-west-1",
+    "COLUMNS": "1000",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "PATH": os.environ["PATH"],
+}
+# What each host is given, and what is said about it.
+SWEEPS: dict[str, tuple[dict[str, Any], str]] = {
+    "no-project": ({"confidential_vm_project": ""}, "confidential_vm_project must be the id"),
+    "no-token": (
+        {"confidential_vm_auth_kind": "access_token", "confidential_vm_access_token": ""},
+        "confidential_vm_access_token is empty",
+    ),
+    "empty-fleet": ({"sweep_fleet": ""}, "sweep_fleet is empty; leave it out"),
+    "null-fleet": ({"sweep_fleet": None}, "sweep_fleet is empty; leave it out"),
+    "every-fleet": ({"sweep_fleet": "*"}, "sweep_fleet is not the name of a fleet: '*'"),
+    "injected": ({"sweep_fleet": "x OR labels.a:*"}, "sweep_fleet is not the name of a fleet"),
+    "empty-age": ({"sweep_min_age": ""}, "sweep_min_age must be seconds, 0 or more, not ''"),
+    "null-age": ({"sweep_min_age": None}, "sweep_min_age must be seconds, 0 or more"),
+    "negative": ({"sweep_min_age": -1}, "sweep_min_age must be seconds, 0 or more, not '-1'"),
+    "words": ({"sweep_min_age": "2h"}, "sweep_min_age must be seconds, 0 or more, not '2h'"),
+}
+
+
+def ansible(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BESIDE / program, *arguments],
+        cwd=TREE,
+        env=ENVIRONMENT | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_sweep_refuses_what_would_take_more_than_was_meant(tmp_path: Path) -> None:
+    """``-e sweep_fleet=$UNSET`` and a variable file with nothing behind the colon among them."""
+    hosts = {
+        name: {"confidential_vm_project": "my-project"} | given
+        for name, (given, _) in SWEEPS.items()
+    }
+    inventory = tmp_path / "hosts.json"
+    group = {"hosts": hosts, "vars": {"confidential_vm_provider": "gcp"}}
+    inventory.write_text(json.dumps({"all": {"children": {"fleet": group}}}))
+    done = ansible("ansible-playbook", f"--inventory={inventory}", "playbooks/sweep.yml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    text = " ".join(done.stdout.split())
+    for name, (_, says) in SWEEPS.items():
+        said = re.search(rf"fatal: \[{name}\]: FAILED! => (.*?) (fatal|PLAY RECAP|TASK)", text)
+        assert said, (name, done.stdout)
+        assert says.replace("'", "") in said[1].replace("'", ""), said[1]
+    assert "Sweep Google" not in text  # nothing was sent
+
+
+@pytest.mark.parametrize(
+    ("cloud", "needed"),
+    [
+        ("gcp", "confidential_vm_project must be the id of your Google Cloud project"),
+        ("aws", "confidential_vm_image must be the id of an image with TpmSupport v2.0"),
+        ("azure", "confidential_vm_azure_subscription must be the id of your subscription"),
+    ],
+)
+def test_doctor_says_which_variable_is_missing(cloud: str, needed: str) -> None:
+    done = ansible(
+        "ansible-playbook", f"--inventory=inventory/{cloud}", "--limit=snp", "playbooks/doctor.yml"
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert needed in " ".join(done.stdout.split())
+    assert "lookup plugin" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is missing")
+@pytest.mark.parametrize("cloud", ["gcp", "aws", "azure"])
+def test_host_keys_are_checked_whatever_the_environment_says(cloud: str, tmp_path: Path) -> None:
+    """To ssh the first of two values counts."""
+    seen, ssh = tmp_path / "seen", tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\n[ "$1" = -V ] && exec ssh -V\nssh -G "$@" > {seen}\nexit 255\n')
+    ssh.chmod(0o755)
+    ansible(
+        "ansible",
+        f"--inventory=inventory/{cloud}",
+        "--module-name=raw",
+        "--args=exit 0",
+        "--extra-vars=ansible_host=192.0.2.1",
+        "snp",
+        ANSIBLE_HOST_KEY_CHECKING="False",
+        ANSIBLE_SSH_ARGS="-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+        "-o Compression=yes",
+        ANSIBLE_SSH_EXECUTABLE=str(ssh),
+        ANSIBLE_SSH_RETRIES="0",
+        HOME=str(tmp_path),
+    )
+    options = dict(line.partition(" ")[::2] for line in seen.read_text().splitlines())
+    assert options["stricthostkeychecking"] == "true"
+    assert options["userknownhostsfile"] == str(TREE / "var/known_hosts/bench-snp")
+    assert options["globalknownhostsfile"] == "none"
+    assert options["hostkeyalias"] == "bench-snp"
+    assert options["compression"] == "yes"  # the rest of it is the user's to say
