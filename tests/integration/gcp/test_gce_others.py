@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -158,3 +159,52 @@ def test_answers_without_what_is_needed_least_do_not_stop_a_sweep(gce: Gce) -> N
     swept = gce.run("gce_leftovers", state="absent", min_age=7200)
     assert swept.status == 0, swept.answer
     assert store.instances == store.firewalls == {}
+
+
+def test_a_rule_that_another_play_makes_or_removes_meanwhile_is_no_failure(
+    gce: Gce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils.gce_api import Api
+
+    send = Api.change
+
+    def first(api: Api, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        monkeypatch.setattr(Api, "change", send)
+        send(api, method, path, body)
+        monkeypatch.setattr(Api, "change", first)
+        return send(api, method, path, body)
+
+    monkeypatch.setattr(Api, "change", first)
+    for state in ("present", "absent"):
+        done = gce.run("gce_ssh_firewall", **RULE, state=state)
+        assert (done.status, done.answer["changed"]) == (0, True), done.answer
+    assert gce.double.store.firewalls == {}
+
+
+@pytest.mark.parametrize("unseen", ["/instances/bench-snp$", "/operations/"])
+def test_what_was_just_made_may_not_be_known_at_once(gce: Gce, unseen: str) -> None:
+    count, answer = iter(range(2)), gce.double.answer
+    gce.double.store.latency = 0.0
+
+    def late(verb: str, path: str, *rest: Any) -> dict[str, Any]:
+        from tests.support.compute_double.faults import RefusedError
+
+        made = any(line.startswith("POST ") for line in gce.double.requests)
+        fits = re.search(unseen, path) is not None
+        if verb == "GET" and made and fits and next(count, None) is not None:
+            raise RefusedError(404, "notFound", f"The resource '{path}' was not found")
+        return answer(verb, path, *rest)
+
+    gce.double.answer = late  # type: ignore[method-assign]
+    made = gce.vm()
+    assert (made.status, made.answer["action"]) == (0, "created"), made.answer
+    assert next(count, None) is None
+
+
+@pytest.mark.parametrize("status", ["TERMINATED", "SUSPENDED", "STOPPING"])
+def test_a_vm_that_stops_meanwhile_is_not_waited_for(gce: Gce, status: str) -> None:
+    gce.vm()
+    gce.double.store.instances[KEY]["status"] = status
+    failed = gce.run("gce_instance_identity", name="bench-snp", zone=ZONE)
+    assert (failed.status, failed.answer["kind"]) == (1, "vanished")
+    assert f"bench-snp is {status}" in failed.answer["msg"]
