@@ -35,17 +35,30 @@ def make_key(file: Path) -> str:
 
 
 class SshHost:
-    """One sshd for this user, with a host key of its own.
+    """One sshd for this user, with a host key and a home directory of its own.
+
+    Its sessions read none of the user's start-up files. Some of these take locks in the user's
+    home, and the end of a host ends its sessions wherever they are.
 
     Args:
-        directory: private; for its key and configuration.
-        port: on 127.0.0.1.
+        directory: private; for its key, its configuration and its home directory.
+        port: on 127.0.0.1; 0 for a free one.
         authorized: public key that may log in.
+
+    Attributes:
+        port: where it listens; kept free for it until it is closed, also while it does not run.
     """
 
     def __init__(self, directory: Path, port: int, authorized: str) -> None:
         directory.mkdir(parents=True)
-        self.port = port
+        self.home = directory / "home"
+        self.home.mkdir()
+        self._place = socket.socket()
+        if port:
+            self._share()
+        self._place.bind(("127.0.0.1", port))
+        self._share()
+        self.port = port = int(self._place.getsockname()[1])
         self.host_key = make_key(directory / "host_key")
         (directory / "authorized_keys").write_text(authorized + "\n")
         self._config = directory / "sshd_config"
@@ -78,7 +91,7 @@ Subsystem sftp internal-sftp
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         assert _SSHD is not None
         # It writes over its own environment, and gives its sessions another.
-        mark = ("-o", f"SetEnv={guard.watch()}")
+        mark = ("-o", f"SetEnv=HOME={self.home} {guard.watch()}")
         command = [_SSHD, "-D", "-f", str(self._config), "-E", str(self._log), *mark]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         until = time.monotonic() + _START_SECONDS
@@ -87,6 +100,15 @@ Subsystem sftp internal-sftp
                 return
             time.sleep(0.02)
         raise RuntimeError(f"sshd did not start: {self._log.read_text()}")
+
+    def _share(self) -> None:
+        """Let others that say so too, as sshd does, have the port that is bound here."""
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+    def close(self) -> None:
+        """Stop it for good."""
+        self.stop()
+        self._place.close()
 
     def stop(self) -> None:
         """End it and every session in it, as when a machine is taken away."""
