@@ -211,3 +211,12 @@ def contradicting(what: str) -> made.Document:
 )
 def test_a_document_that_contradicts_itself_is_broken(what: str, says: str) -> None:
     assert says in str(broken(json.dumps(contradicting(what)).encode()))
+
+
+def test_of_the_tls_suite_a_further_way_has_raw_signing_alone() -> None:
+    document = made.local(
+        "host", other_transports=[made.other_transport("tabrmd:", random.Random(1))]
+    )
+    document["other_transports"][0]["tls"][0]["name"] = "handshake-new"
+    found = broken(json.dumps(document).encode())
+    assert found.pointer == "/other_transports/0/tls/0/name"
