@@ -169,9 +169,12 @@ class Machine:
     def _take_back(self, error: AzureError) -> None:
         """Remove what was made before it failed, and nothing that is another's."""
         failures = []
+        # Where the VM of that name is another's, so is what serves it without a tag.
+        stranger = error.kind == "not-ours"
         for piece in self.pieces.values():
             try:
-                if piece.find() is not None:
+                found = piece.find()
+                if found is not None and not (stranger and tag(found, OWN_LABEL) is None):
                     piece.delete()
             except AzureError as second:
                 if second.kind != "not-ours":

@@ -111,12 +111,30 @@ def permission(source_ranges: list[str]) -> dict[str, Any]:
     }
 
 
-def set_ranges(api: Api, group: dict[str, Any], source_ranges: list[str]) -> None:
+def set_ranges(api: Api, fleet: str, group: dict[str, Any], source_ranges: list[str]) -> None:
     """Let SSH through from these ranges alone; what else the group lets in is taken away.
+
+    Every host's task does so at the same time, so what one finds in the way may be gone already.
 
     Raises:
         Ec2Error: refused.
     """
+
+    def done() -> bool:
+        nonlocal group
+        try:
+            _set_ranges(api, group, source_ranges)
+        except Ec2Error as error:
+            if error.code != "InvalidPermission.NotFound":
+                raise
+            group = find_group(api, fleet, group["VpcId"]) or group
+            return False
+        return True
+
+    api.until(done, f"the rules of {group_name(fleet)} are being changed")
+
+
+def _set_ranges(api: Api, group: dict[str, Any], source_ranges: list[str]) -> None:
     there = set(ranges_of(group))
     if surplus := there - set(source_ranges):
         entries = [

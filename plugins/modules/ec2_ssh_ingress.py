@@ -98,7 +98,7 @@ def bring(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
             group = None
         else:
             group = group or make_group(api, fleet, vpc)
-            set_ranges(api, group, wanted)
+            set_ranges(api, fleet, group, wanted)
     return {
         "changed": before != after,
         "name": group_name(fleet),

@@ -110,3 +110,23 @@ def test_a_vm_that_ends_meanwhile_is_not_waited_for(aws: Aws, state: str) -> Non
     failed = aws.run("ec2_instance_identity", instance_id=number)
     assert (failed.status, failed.answer["kind"]) == (1, "vanished")
     assert f"{number} is {state}" in failed.answer["msg"]
+
+
+def test_rules_that_another_hosts_task_takes_away_meanwhile_are_no_failure(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one's own address has changed every host takes the old one away, all at once."""
+    from ansible.module_utils import ec2_ingress
+
+    aws.run("ec2_ssh_ingress", **(RULE | {"source_ranges": ["198.51.100.7/32"]}))
+    change, (group,) = ec2_ingress._set_ranges, aws.double.store.groups.values()
+
+    def after_another(*given: object) -> None:
+        group["IpPermissions"] = []
+        monkeypatch.setattr(ec2_ingress, "_set_ranges", change)
+        change(*given)
+
+    monkeypatch.setattr(ec2_ingress, "_set_ranges", after_another)
+    done = aws.run("ec2_ssh_ingress", **RULE)
+    assert (done.status, done.answer["changed"]) == (0, True), done.answer
+    assert [entry["IpRanges"] for entry in group["IpPermissions"]] == [[{"CidrIp": "192.0.2.0/24"}]]

@@ -125,3 +125,31 @@ def test_a_vm_that_stops_meanwhile_is_not_waited_for(azure: Azure, state: str) -
     failed = azure.run("azure_vm_identity", name="bench-snp")
     assert (failed.status, failed.answer["kind"]) == (1, "vanished")
     assert f"bench-snp is {state}" in failed.answer["msg"]
+
+
+def test_a_vm_that_another_makes_meanwhile_keeps_its_auto_shutdown(azure: Azure) -> None:
+    store = azure.double.store
+    put = store.put
+
+    def after_another(kind: str, name: str, body: Any, fault: Any) -> Any:
+        """Just before ours, someone makes a VM of this name by hand, and its auto-shutdown."""
+        if kind != VM:
+            return put(kind, name, body, fault)
+        machine = store.identity(VM, name)
+        theirs = {"id": machine, "name": name, "type": VM, "properties": body["properties"]}
+        store.held[VM, name] = theirs | {"location": "westeurope"}
+        shutdown = f"shutdown-computevm-{name}"
+        store.held[SCHEDULE, shutdown] = {
+            "id": store.identity(SCHEDULE, shutdown),
+            "name": shutdown,
+            "type": SCHEDULE,
+            "properties": {"targetResourceId": machine},
+        }
+        raise RefusedError(412, "PreconditionFailed", "It exists.")
+
+    store.put = after_another  # type: ignore[method-assign]
+    refused = azure.vm()
+    assert (refused.status, refused.answer["kind"]) == (1, "not-ours"), refused.answer
+    networks = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
+    theirs = {"virtualMachines bench-snp", "schedules shutdown-computevm-bench-snp"}
+    assert store.names() == networks | theirs

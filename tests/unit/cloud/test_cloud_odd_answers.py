@@ -33,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str], work: Any, **given: Any) -> dict[str
     [
         (lambda: {}["status"], "KeyError: status"),
         (lambda: None.get("x"), "AttributeError: 'NoneType'"),  # type: ignore[attr-defined]
-        (lambda: [][0], "IndexError: list index"),
+        (lambda: list[int]()[0], "IndexError: list index"),
         (lambda: datetime.fromisoformat("soon"), "ValueError: Invalid isoformat"),
         (lambda: len(None), "TypeError: object of type"),  # type: ignore[arg-type]
     ],

@@ -9,9 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.compute_double import ComputeDouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TREE = Path(__file__).resolve().parents[3]
 BESIDE = Path(sys.executable).parent
@@ -117,3 +122,62 @@ def test_host_keys_are_checked_whatever_the_environment_says(cloud: str, tmp_pat
     assert options["globalknownhostsfile"] == "none"
     assert options["hostkeyalias"] == "bench-snp"
     assert options["compression"] == "yes"  # the rest of it is the user's to say
+
+
+@pytest.fixture
+def google(tmp_path: Path) -> Iterator[ComputeDouble]:
+    one = ComputeDouble(tmp_path)
+    yield one
+    one.close()
+
+
+def fleet_of(
+    google: ComputeDouble, tmp_path: Path, hosts: dict[str, dict[str, Any]]
+) -> dict[str, str]:
+    """An inventory of these hosts on Google Cloud's double, as arguments of ansible-playbook."""
+    inventory, key = tmp_path / "hosts.json", tmp_path / "key.pub"
+    key.write_text("ssh-ed25519 AAAA bench\n")
+    shared = {f"confidential_vm_{name}": value for name, value in google.options().items()}
+    shared |= {
+        "ansible_user": "bench",
+        "confidential_vm_known_hosts_dir": str(tmp_path / "known_hosts"),
+        "confidential_vm_machine_type": "c3-standard-4",
+        "confidential_vm_provider": "gcp",
+        "confidential_vm_ssh_public_key_file": str(key),
+        "confidential_vm_zone": "europe-west4-b",
+    }
+    inventory.write_text(json.dumps({"fleet": {"hosts": hosts, "vars": shared}}))
+    return {"inventory": str(inventory), "HOME": str(tmp_path)}
+
+
+def test_each_project_is_asked_by_one_host(google: ComputeDouble, tmp_path: Path) -> None:
+    projects = {"a1": "project-a", "a2": "project-a", "b1": "project-b", "b2": "project-b"}
+    about = {host: {"confidential_vm_project": name} for host, name in projects.items()}
+    about["b2"]["confidential_vm_fleet"] = "second"
+    fleet = fleet_of(google, tmp_path, about)
+    inventory = f"--inventory={fleet['inventory']}"
+    for playbook, others in (("sweep", 0), ("teardown", 1)):
+        google.requests.clear()
+        done = ansible(
+            "ansible-playbook", inventory, f"playbooks/{playbook}.yml", HOME=fleet["HOME"]
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        lists = [line for line in google.requests if line.endswith("/aggregated/instances")]
+        times = {name: sum(f"/{name}/" in line for line in lists) for name in projects.values()}
+        looks = 1 + others  # a teardown asks again at its end, and once more for the other fleet
+        assert times == {"project-a": looks, "project-b": looks * (1 + others)}
+    assert done.stdout.count("Nothing is left of the fleet") == 3
+
+
+def test_two_hosts_are_never_one_vm(google: ComputeDouble, tmp_path: Path) -> None:
+    fleet = fleet_of(google, tmp_path, {"a1": {}, "a2": {}, "a3": {"confidential_vm_name": "c"}})
+    done = ansible(
+        "ansible-playbook",
+        f"--inventory={fleet['inventory']}",
+        "--extra-vars=confidential_vm_name=bench",
+        "playbooks/provision.yml",
+        HOME=fleet["HOME"],
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "confidential_vm_name must differ from host to host" in done.stdout
+    assert google.requests == []
