@@ -53,6 +53,8 @@ def fleet(tmp_path):
         ("bench_run_signatures", 0, "bench_run_signatures must be 1 or more, not 0"),
         ("bench_run_connections", "many", "bench_run_connections"),
         ("bench_run_handle", "0x01000000", "bench_run_handle must be auto or a persistent handle"),
+        ("bench_run_tcti", "/dev/tpm0", "as in device:/dev/tpmrm0, not /dev/tpm0."),
+        ("bench_run_other_tctis", ["device:/dev/tpmrm0"], "must name each way to the TPM once"),
         ("bench_agent_source", "pip", "bench_agent_source must be one of"),
         ("bench_agent_dir", "/opt", "below a top-level directory"),
         ("run_id", "../elsewhere", "bench_run_id (run_id) must be"),
