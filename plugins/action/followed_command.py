@@ -141,7 +141,9 @@ class ActionModule(ActionBase):
         return None
 
     def _status(self, name: str, mode: str) -> dict[str, Any]:
-        directory = self._remote_expand_user(self.get_shell_option("async_dir", "~/.ansible_async"))
+        # Its ~ is left to the module: Ansible's job wrapper takes HOME for it, and a shell's ~user,
+        # which it would become here, is the home in the host's list of users.
+        directory = self.get_shell_option("async_dir", "~/.ansible_async")
         return self._execute_module(
             module_name="ansible.legacy.async_status",
             module_args={"jid": name, "mode": mode, "_async_dir": directory},

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.playbook
 class Play:
     """A play that follows one command on this machine."""
 
-    def __init__(self, root, command):
+    def __init__(self, root, command, **keywords):
         self.note = root / "job.json"
         (root / "there").mkdir()
         task = {
@@ -32,6 +32,7 @@ class Play:
             "poll": 0,
             "register": "result",
             "failed_when": False,
+            **keywords,
         }
         show = {"name": "Show", "ansible.builtin.copy": {"dest": str(root / "result.json")}}
         show["ansible.builtin.copy"] |= {"content": "{{ result | to_json }}", "mode": "0600"}
@@ -110,3 +111,8 @@ def test_a_job_that_the_host_no_longer_knows_is_started_anew(tmp_path):
     output, result = play.run()
     assert "found under way" not in output
     assert result["stdout"] == "here"
+
+
+def test_a_job_is_found_where_home_is_not_the_one_in_the_list_of_users(tmp_path):
+    _, result = Play(tmp_path, "echo here", environment={"HOME": str(tmp_path / "home")}).run()
+    assert result.get("stdout") == "here", result
