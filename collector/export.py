@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import calendar
 import functools
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,6 @@ from collector.text import label_value, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from collector.stats import Distribution
     from collector.summarise import Arm, Scenario
     from collector.view import Failure
 
@@ -51,26 +51,25 @@ _METRICS = (
     ("tpm_commands", "commands"),
     ("tpm_commands_behind_manager", "commands"),
 )
-_DURATIONS = 12
-
-
-def _times(found: Distribution) -> Iterator[float | None]:
-    middle = found.median
-    yield from (middle.value, middle.low, middle.high, found.p95, found.p99, found.minimum)
-    yield from (found.maximum, found.mean, found.stddev, found.error)
 
 
 def _figures(arm: Arm) -> list[str | None]:
     """An arm's figures in the order of ``_METRICS``, as they are written; None: not known."""
     found = arm.durations
-    figures: list[str | None] = [None] * _DURATIONS
-    if found is not None:
-        figures = [
-            None if time is None else repr(time).removesuffix(".0") for time in _times(found)
-        ]
+    if found is None:
+        figures: list[str | None] = [None] * 12
+    else:
+        times = (
+            *found.median,
+            *(found.p95, found.p99, found.minimum, found.maximum),
+            *(found.mean, found.stddev, found.error),
+        )
+        figures = [None if time is None else repr(time).removesuffix(".0") for time in times]
         figures += [None if found.rate_per_s is None else repr(found.rate_per_s), repr(found.n)]
-    counts = [arm.signer, arm.transport, arm.peer, arm.resumed, arm.resubmitted]
-    counts += [arm.tpm_commands, arm.behind_manager]
+    counts = (
+        *(arm.signer, arm.transport, arm.peer, arm.resumed, arm.resubmitted),
+        *(arm.tpm_commands, arm.behind_manager),
+    )
     return figures + [None if count is None else repr(count) for count in counts]
 
 
@@ -101,9 +100,13 @@ def _name(word: str) -> str:
     return _json(word)
 
 
+# Rows with places for the numbers and for what ends each of them: four pieces a row.
+_Rows = list[str]
+
+
 @functools.lru_cache(maxsize=1024)
-def _templates(unit: str, known: tuple[bool, ...]) -> tuple[str, str]:
-    """Rows of CSV and of NDJSON for an arm's known figures: %s for numbers, NUL for a row's end.
+def _templates(unit: str, known: tuple[bool, ...]) -> tuple[_Rows, _Rows]:
+    """Rows of CSV and of NDJSON for an arm's known figures.
 
     A fleet has millions of rows and a few dozens of these, so the work on each row is done here.
     """
@@ -112,9 +115,16 @@ def _templates(unit: str, known: tuple[bool, ...]) -> tuple[str, str]:
         for (name, of), there in zip(_METRICS, known, strict=True)
         if there
     ]
-    csv = "".join(f"{name},%s,{of}\0" for name, of in metrics)
-    ndjson = "".join(f'{{"metric":"{name}","value":%s,"unit":"{of}\0' for name, of in metrics)
-    return csv, ndjson
+    csv = [(f"{name},", "", f",{of}", "") for name, of in metrics]
+    ndjson = [(f'{{"metric":"{name}","value":', "", f',"unit":"{of}', "") for name, of in metrics]
+    return list(itertools.chain(*csv)), list(itertools.chain(*ndjson))
+
+
+def _filled(template: _Rows, numbers: list[str], end: str) -> str:
+    pieces = template.copy()
+    pieces[1::4] = numbers
+    pieces[3::4] = [end] * len(numbers)
+    return "".join(pieces)
 
 
 def _ends(metadata: str, when: int) -> tuple[str, str]:
@@ -149,10 +159,10 @@ def _of_scenarios(
         for arm in scenario.arms:
             of_csv, of_json = _ends(f'{start},"arm":{_name(arm.name)}}}', when)
             figures = _figures(arm)
+            numbers = [figure for figure in figures if figure is not None]
             known = tuple([figure is not None for figure in figures])
             csv, ndjson = _templates(scenario.unit, known)
-            numbers = tuple([figure for figure in figures if figure is not None])
-            yield (csv % numbers).replace("\0", of_csv), (ndjson % numbers).replace("\0", of_json)
+            yield _filled(csv, numbers, of_csv), _filled(ndjson, numbers, of_json)
 
 
 def flat_lines(hosts: Iterable[Host]) -> Iterator[tuple[str, str]]:
@@ -175,10 +185,6 @@ def _labels(**values: str) -> str:
     return ",".join(f'{name}="{label_value(value)}"' for name, value in values.items())
 
 
-# A sample of a metric family: what its name ends in, its labels, its value.
-_Sample = tuple[str, str, float]
-
-
 def _valid_arms(hosts: Iterable[Host]) -> Iterator[tuple[str, Arm]]:
     """Yields the labels of each arm of a valid scenario, and the arm."""
     for host in hosts:
@@ -197,62 +203,66 @@ def _where(host: Host, scenario: Scenario) -> str:
     )
 
 
-def _durations(hosts: Iterable[Host]) -> Iterator[_Sample]:
+# What follows yields the lines of one metric family; ``name`` is its name.
+
+
+def _durations(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for labels, arm in _valid_arms(hosts):
         found = arm.durations
         if found is not None:
-            quantiles = {"0.5": found.median.value, "0.95": found.p95, "0.99": found.p99}
-            for share, value in quantiles.items():
-                yield ("", f'{labels},quantile="{share}"', value / 1e9)
-            yield ("_sum", labels, found.mean * found.n / 1e9)
-            yield ("_count", labels, found.n)
+            start = f'{name}{{{labels},quantile="'
+            yield (
+                f'{start}0.5"}} {found.median.value / 1e9!r}\n'
+                f'{start}0.95"}} {found.p95 / 1e9!r}\n'
+                f'{start}0.99"}} {found.p99 / 1e9!r}\n'
+                f"{name}_sum{{{labels}}} {found.mean * found.n / 1e9!r}\n"
+                f"{name}_count{{{labels}}} {found.n}\n"
+            )
 
 
-def _signatures(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _signatures(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for labels, arm in _valid_arms(hosts):
-        counts = {"signer": arm.signer, "transport": arm.transport, "peer": arm.peer}
-        for counter, number in counts.items():
+        counts = (("signer", arm.signer), ("transport", arm.transport), ("peer", arm.peer))
+        for counter, number in counts:
             if number is not None:
-                yield ("", f'{labels},counter="{counter}"', number)
+                yield f'{name}{{{labels},counter="{counter}"}} {number}\n'
 
 
-def _resumed(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _resumed(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for labels, arm in _valid_arms(hosts):
         if arm.resumed is not None:
-            yield ("", labels, arm.resumed)
+            yield f"{name}{{{labels}}} {arm.resumed}\n"
 
 
-def _commands(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _commands(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for labels, arm in _valid_arms(hosts):
         each = per_signature(arm)
         if each is not None:
-            yield ("", labels, each)
+            yield f"{name}{{{labels}}} {each!r}\n"
 
 
-def _ratios(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _ratios(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for host in hosts:
         for scenario in host.scenarios:
             where = _where(host, scenario)
             for found in scenario.ratios:
                 arms = found.comparison
                 labels = f'{where},numerator="{arms.numerator}",denominator="{arms.denominator}"'
-                ends = {
-                    "median": found.ratio.value,
-                    "low": found.ratio.low,
-                    "high": found.ratio.high,
-                }
-                for name, value in ends.items():
+                ratio = found.ratio
+                ends = (("median", ratio.value), ("low", ratio.low), ("high", ratio.high))
+                for estimate, value in ends:
                     if value is not None:
-                        yield ("", f'{labels},estimate="{name}"', value)
+                        yield f'{name}{{{labels},estimate="{estimate}"}} {value!r}\n'
 
 
-def _validity(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _validity(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for host in hosts:
         for scenario in host.scenarios:
-            yield ("", _where(host, scenario), int(scenario.status == "valid"))
+            valid = int(scenario.status == "valid")
+            yield f"{name}{{{_where(host, scenario)}}} {valid}\n"
 
 
-def _platforms(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _platforms(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for host in hosts:
         tpm = host.document["tpm"]
         labels = _labels(
@@ -265,15 +275,15 @@ def _platforms(hosts: Iterable[Host]) -> Iterator[_Sample]:
             tpm_firmware=tpm["firmware_version"],
             kernel=host.document["system"]["kernel"],
         )
-        yield ("", labels, 1)
+        yield f"{name}{{{labels}}} 1\n"
 
 
-def _finished(hosts: Iterable[Host]) -> Iterator[_Sample]:
+def _finished(name: str, hosts: Iterable[Host]) -> Iterator[str]:
     for host in hosts:
-        yield ("", _labels(run=host.run_id, host=host.host), epoch(host.finished_at))
+        yield f"{name}{{{_labels(run=host.run_id, host=host.host)}}} {epoch(host.finished_at)}\n"
 
 
-_Family = tuple[str, str, str, Callable[[Iterable[Host]], Iterator[_Sample]]]
+_Family = tuple[str, str, str, Callable[[str, Iterable[Host]], Iterator[str]]]
 
 _FAMILIES: tuple[_Family, ...] = (
     ("sample_seconds", "summary", "Durations of an arm's samples.", _durations),
@@ -304,19 +314,19 @@ def prometheus(hosts: Sequence[Host], failures: Sequence[Failure], broken: int) 
             "host_failed",
             "gauge",
             "1 for a host that was not measured.",
-            lambda _: (("", _labels(host=host, stage=stage), 1) for host, stage in lost),
+            lambda name, _: (
+                f"{name}{{{_labels(host=host, stage=stage)}}} 1\n" for host, stage in lost
+            ),
         ),
         (
             "documents_left_out",
             "gauge",
             "Broken result documents.",
-            lambda _: iter((("", "", broken),)),
+            lambda name, _: iter((f"{name}{{}} {broken}\n",)),
         ),
     )
-    for short, kind, about, samples in whole:
+    for short, kind, about, lines in whole:
         name = f"tpm_tls_bench_{short}"
         yield f"# TYPE {name} {kind}\n# HELP {name} {about}\n"
-        yield from (
-            f"{name}{suffix}{{{labels}}} {value!r}\n" for suffix, labels, value in samples(hosts)
-        )
+        yield from lines(name, hosts)
     yield "# EOF\n"

@@ -139,6 +139,7 @@ def rank(table: Mapping[str, str], name: str) -> tuple[int, str]:
     return (order.index(name) if name in table else len(order), name)
 
 
+@functools.cache
 def scenario_rank(name: str, curve: str | None) -> tuple[tuple[int, str], tuple[int, str]]:
     """Returns the sort key of a scenario on a curve."""
     return (rank(SCENARIOS, name), rank(CURVES, curve or ""))

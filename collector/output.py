@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# Bytes. A fleet's files take gigabytes, which Python's own buffer hands over in 8 KiB.
+_BUFFER = 2**20
+
+
 class UsageError(ValueError):
     """What the user asked for cannot be done; the message says why and what to do."""
 
@@ -48,7 +52,7 @@ def write_together(paths: Sequence[Path], pieces: Iterable[Sequence[str]]) -> li
     """
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(_part(path).open("w", encoding="utf-8", newline="\n"))
+            stack.enter_context(_part(path).open("w", _BUFFER, encoding="utf-8", newline="\n"))
             for path in paths
         ]
         for piece in pieces:
@@ -63,7 +67,7 @@ def write(path: Path, pieces: Iterable[str]) -> bool:
     Raises:
         OSError: It cannot be written.
     """
-    with _part(path).open("w", encoding="utf-8", newline="\n") as file:
+    with _part(path).open("w", _BUFFER, encoding="utf-8", newline="\n") as file:
         file.writelines(pieces)
     return _put(path)
 

@@ -11,7 +11,8 @@ import numpy as np
 from collector.stats import Floats, Interval, bootstrap_medians, percentile_interval, quantile
 
 
-@dataclass(frozen=True)
+# Not frozen: a fleet has hundreds of thousands, and those take three times as long to make.
+@dataclass(eq=False)
 class Sample:
     """One arm's samples, with what the claims need of its counts.
 
@@ -30,19 +31,20 @@ class Sample:
     resumed: int | None
 
     @classmethod
-    def of(cls, arm: dict[str, Any], stream: str) -> Sample:
-        """Takes an arm out of a document."""
+    def of(cls, arm: dict[str, Any], stream: str, ordered: Floats | None = None) -> Sample:
+        """Takes an arm out of a document.
+
+        Args:
+            arm: The arm.
+            stream: Its name within the document.
+            ordered: Its samples as they are kept, where they were put in order already.
+        """
+        if ordered is None:
+            ordered = np.sort(np.array(arm["samples_ns"], dtype=np.float64))
         counts = arm["signatures"]
         known = (counts["signer"], counts["transport"], counts["peer"])
-        ordered = np.array(arm["samples_ns"], dtype=np.float64)
-        ordered.sort()
-        return cls(
-            arm=arm["name"],
-            ordered=ordered,
-            stream=stream,
-            signatures=tuple(count for count in known if count is not None),
-            resumed=arm["resumed"],
-        )
+        signatures = tuple([count for count in known if count is not None])
+        return cls(arm["name"], ordered, stream, signatures, arm["resumed"])
 
     @functools.cached_property
     def median(self) -> float:

@@ -148,37 +148,36 @@ def _describe_rows(rows: Floats) -> list[Distribution]:
     ):
         stddev = math.sqrt(square / (n - 1)) if n > 1 else None
         found.append(
+            # In the order of its attributes: names would take as long as all the rest.
             Distribution(
-                n=n,
-                median=Interval(median, bottom, top) if bounded else Interval(median, None, None),
-                q1=q1,
-                q3=q3,
-                p95=p95,
-                p99=p99,
-                minimum=first,
-                maximum=last,
-                mean=mean,
-                stddev=stddev,
-                error=None if stddev is None else error_of_mean(stddev, n),
-                rate_per_s=n * 1e9 / total if total > 0 else None,
+                n,
+                Interval(median, bottom, top) if bounded else Interval(median, None, None),
+                *(q1, q3, p95, p99, first, last, mean, stddev),
+                None if stddev is None else error_of_mean(stddev, n),
+                n * 1e9 / total if total > 0 else None,
             )
         )
     return found
 
 
-def describe_all(samples: Sequence[Floats]) -> list[Distribution | None]:
-    """Summarises arms' samples in nanoseconds, each ascending; None for an arm without any.
+def order_and_describe(
+    durations: Sequence[Sequence[float]],
+) -> list[tuple[Floats, Distribution | None]]:
+    """Sorts and summarises arms' samples in nanoseconds; no summary for an arm without any.
 
     Arms of as many samples are worked out at once: numpy is slow on short arrays, one by one.
     """
-    found: list[Distribution | None] = [None] * len(samples)
+    found: list[tuple[Floats, Distribution | None]] = [(np.empty(0), None)] * len(durations)
     by_length: dict[int, list[int]] = {}
-    for place, ordered in enumerate(samples):
-        by_length.setdefault(len(ordered), []).append(place)
+    for place, taken in enumerate(durations):
+        by_length.setdefault(len(taken), []).append(place)
     for length, places in by_length.items():
         if length:
-            rows = np.stack([samples[place] for place in places])
-            for place, one in zip(places, _describe_rows(rows), strict=True):
+            rows = np.array([durations[place] for place in places], dtype=np.float64)
+            rows.sort(axis=1)
+            for place, one in zip(
+                places, zip(rows, _describe_rows(rows), strict=True), strict=True
+            ):
                 found[place] = one
     return found
 
@@ -226,7 +225,10 @@ def bootstrap_medians(ordered: Floats, stream: str, draws: int = DRAWS) -> Float
     lower, upper = _median_ranks_drawn(len(ordered), stream, draws)
     if lower is upper:
         return ordered.take(lower)
-    return (ordered.take(lower) + ordered.take(upper)) / 2
+    middle = ordered.take(lower)
+    middle += ordered.take(upper)
+    middle /= 2
+    return middle
 
 
 def percentile_interval(value: float, draws: Floats) -> Interval:

@@ -6,14 +6,13 @@ out here, so that a fleet of any size fits in memory.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector import labels, verdicts
 from collector.ratios import Ratio, ratios
 from collector.sample import Sample
-from collector.stats import Distribution, Floats, describe_all
+from collector.stats import Distribution, Floats, order_and_describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -222,17 +221,16 @@ def _summaries(
     scenarios = []
     at_hand: verdicts.Samples = {}
     not_valid: verdicts.Reasons = {}
-    taken = [
-        [
-            Sample.of(arm, f"{stream}{scenario['name']}/{scenario['curve']}/{arm['name']}")
-            for arm in scenario["arms"]
-        ]
-        for scenario in found
-    ]
-    described = iter(describe_all([sample.ordered for samples in taken for sample in samples]))
-    for scenario, samples in zip(found, taken, strict=True):
+    described = iter(
+        order_and_describe([arm["samples_ns"] for scenario in found for arm in scenario["arms"]])
+    )
+    for scenario in found:
         name, curve = scenario["name"], scenario["curve"]
-        durations = list(itertools.islice(described, len(samples)))
+        samples, durations = [], []
+        for arm in scenario["arms"]:
+            ordered, one = next(described)
+            samples.append(Sample.of(arm, f"{stream}{name}/{curve}/{arm['name']}", ordered))
+            durations.append(one)
         scenarios.append(_scenario(scenario, samples, durations, keep_samples=keep_samples))
         if scenario["status"] == "valid":
             at_hand.update({(name, sample.arm, curve): sample for sample in samples})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -133,11 +135,21 @@ def _decide_count(
     return Finding(claim, curve, verdict, Interval(float(odd), None, None), "of", total)
 
 
-def _curves(test: Test, samples: Samples, reasons: Reasons) -> list[str | None]:
+# The curves on which a scenario was measured, or was to be.
+_Curves = dict[str, set[str | None]]
+
+
+def _curves_of(samples: Samples, reasons: Reasons) -> _Curves:
+    found: _Curves = defaultdict(set)
+    for scenario, _, curve in itertools.chain(samples, reasons):
+        found[scenario].add(curve)
+    return found
+
+
+def _curves(test: Test, known: _Curves) -> list[str | None]:
     if not test.refs or test.refs[0].curve is not None:
         return [None]
-    scenarios = {ref.scenario for ref in test.refs}
-    curves = {curve for scenario, _, curve in (*samples, *reasons) if scenario in scenarios}
+    curves = {curve for ref in test.refs for curve in known.get(ref.scenario, ())}
     return sorted(curves, key=str) or [None]
 
 
@@ -201,6 +213,7 @@ def findings(
         resource_manager: The document's word for what swaps objects on the transport.
     """
     found: list[Finding] = []
+    known = _curves_of(samples, reasons)
     for claim in CLAIMS:
         if isinstance(claim.test, KeyTest):
             found.extend(_find_keys(claim.name, keys))
@@ -210,7 +223,7 @@ def findings(
                 Finding(claim.name, None, Verdict.UNDECIDED, None, "x", reason=why, asked=False)
             )
         else:
-            curves = _curves(claim.test, samples, reasons)
+            curves = _curves(claim.test, known)
             found.extend(_find(claim, curve, samples, reasons) for curve in curves)
     return tuple(found)
 
