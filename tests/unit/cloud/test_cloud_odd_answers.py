@@ -154,3 +154,49 @@ def test_a_refusal_without_words_is_classed_by_its_status(payload: Any, status: 
     assert (amazon.after, amazon.retriable) == (7.0, status in (429, 503))
     for answer in ({}, {"error": None}, {"error": {"errors": None}}, {"error": {"errors": [{}]}}):
         assert gce_errors.failed({"name": "op"} | answer, project="p").kind == "invalid"
+
+
+class Refusing:
+    """A session whose every answer is: too many, come again in seven seconds."""
+
+    ok, status_code, headers = False, 429, {"Retry-After": "7"}
+
+    def request(self, *_: Any, **__: Any) -> Refusing:
+        return self
+
+    def json(self) -> dict[str, Any]:
+        return {}
+
+    def describe_volumes(self) -> None:
+        import botocore.exceptions
+
+        metadata = {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "7"}}
+        raise botocore.exceptions.ClientError(
+            {"Error": {"Code": "RequestLimitExceeded"}, "ResponseMetadata": metadata},
+            "DescribeVolumes",
+        )
+
+
+def test_every_cloud_is_waited_for_at_its_word() -> None:
+    from ansible.module_utils import azure_api, ec2_api, gce_api
+    from ansible.module_utils.cloud_errors import CloudError
+    from ansible.module_utils.cloud_wait import ATTEMPTS, Deadline
+
+    google = object.__new__(gce_api.Api)
+    google.project, google._base, google._session, google._trust = "p", "", Refusing(), {}
+    amazon = object.__new__(ec2_api.Api)
+    amazon.region, amazon._client = "r", lambda _: Refusing()  # type: ignore[method-assign]
+    azure = object.__new__(azure_api.Api)
+    azure.group, azure._endpoint, azure._session, azure._trust = "g", "", Refusing(), {}
+    azure._token = lambda: "-"
+    for ask in (
+        lambda: google._attempt("GET", "https://x", None),
+        lambda: amazon._attempt("describe_volumes", {}),
+        lambda: azure._attempt("GET", "https://x", None, {}),
+    ):
+        slept: list[float] = []
+        with pytest.raises(CloudError) as refused:
+            Deadline(600, slept.append).attempts(ask)
+        assert refused.value.kind == "rate"
+        assert len(slept) == ATTEMPTS - 1
+        assert all(pause >= 7 for pause in slept)

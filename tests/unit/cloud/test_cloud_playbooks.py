@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.support.compute_double import ComputeDouble
 
@@ -181,3 +182,37 @@ def test_two_hosts_are_never_one_vm(google: ComputeDouble, tmp_path: Path) -> No
     assert done.returncode == 2, done.stdout + done.stderr
     assert "confidential_vm_name must differ from host to host" in done.stdout
     assert google.requests == []
+
+
+def test_check_mode_makes_no_vm_and_connects_to_nothing_of_its_name(
+    google: ComputeDouble, tmp_path: Path
+) -> None:
+    fleet = fleet_of(google, tmp_path, {"a1": {"confidential_vm_type": "TDX"}})
+    seen, ssh = tmp_path / "seen", tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\n[ "$1" = -V ] && exec ssh -V\ntouch {seen}\nexit 255\n')
+    ssh.chmod(0o755)
+    done = ansible(
+        "ansible-playbook",
+        f"--inventory={fleet['inventory']}",
+        f"--extra-vars=bench_run_results_dir={tmp_path / 'results'}",
+        "--check",
+        "playbooks/measure.yml",
+        ANSIBLE_SSH_EXECUTABLE=str(ssh),
+        HOME=fleet["HOME"],
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changed: [a1 -> localhost]" in done.stdout  # it would be made
+    assert google.count("^(POST|DELETE) ") == 0
+    assert "fatal" not in done.stdout
+    assert not seen.exists()
+
+
+def test_every_play_has_the_strategy_that_run_once_needs() -> None:
+    plays = [
+        play
+        for playbook in (TREE / "playbooks").glob("*.yml")
+        for play in yaml.safe_load(playbook.read_text())
+        if "hosts" in play
+    ]
+    assert len(plays) > 5
+    assert {play.get("strategy") for play in plays} == {"ansible.builtin.linear"}
