@@ -1,123 +1,51 @@
-"""The real playbooks and inventory/aws against the double of the EC2 API.
+"""The real playbooks and inventory/aws against the doubles of the EC2 and the scheduler's API.
 
-Its VMs are sshd processes on this machine, each with a host key of its own. What comes after the
-connection (agent, proof, results) is the same in every cloud and shown by test_gcp_fleet.
+One run is taken through its life: refused, measured but for the host that is not in the TEE that it
+asks for, measured with that host, removed.
 """
 
 from __future__ import annotations
 
-import getpass
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.playbook.test_local_fleet import flat, free_ports
+from tests.support.cloud_fleet import MARKS, CloudFleet, Done
 from tests.support.ec2_double import Ec2Double, Vm
 from tests.support.ec2_double.store import IMAGE, Store
-from tests.support.ssh_host import SshHost, make_key, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-PROJECT = Path(__file__).resolve().parents[2]
-HOSTS = ("snp", "snp-control")
+RUN = "Life.of-a-run"
 ROLE = "arn:aws:iam::123456789012:role/terminator"
 BLOCK = "-----BEGIN SSH HOST KEY KEYS-----\n{}\n-----END SSH HOST KEY KEYS-----\n"
-pytestmark = [
-    pytest.mark.playbook,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(missing() != "", reason=missing()),
-]
+pytestmark = MARKS
 
 
-class Done(NamedTuple):
-    """How a playbook ended."""
+class Cloud(CloudFleet):
+    """Amazon EC2."""
 
-    status: int
-    text: str
+    provider = "aws"
+    hosts = ("snp", "snp-control")
 
+    def make_double(self, halt: Callable[[str], None]) -> Ec2Double:
+        return Ec2Double(self.root, self._boot, halt)
 
-class Cloud:
-    """The double, and behind it the machines that are its VMs."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.known: dict[str, str] = {}  # host keys that were written down, by host
-        key = make_key(root / "login")
-        first = free_ports(len(HOSTS))
-        self.machines = {
-            host: SshHost(root / "machines" / host, first + place, key)
-            for place, host in enumerate(HOSTS)
-        }
-        self.double = Ec2Double(root, self.boot, lambda name: self.machines[host_of(name)].stop())
-        self.inventory = root / "machines.json"
-        about = {
-            host: {
-                "ansible_python_interpreter": sys.executable,
-                "ansible_port": machine.port,
-            }
-            for host, machine in self.machines.items()
-        }
-        self.inventory.write_text(json.dumps({"all": {"hosts": about}}))
-
-    def boot(self, instance: dict[str, Any]) -> Vm:
-        """Let the machine of a VM start."""
-        machine = self.machines[host_of(Store.name_of(instance))]
-        machine.start()
-        return Vm(address="127.0.0.1", console=BLOCK.format(machine.host_key))
-
-    def play(self, name: str, *options: str, **variables: Any) -> Done:
-        """Run one of the playbooks to its end, as a user would."""
-        shared = {
-            "ansible_user": getpass.getuser(),
-            "ansible_ssh_private_key_file": str(self.root / "login"),
-            "confidential_vm_api_ca_file": str(self.double.ca_file),
-            "confidential_vm_api_endpoint": self.double.endpoint,
-            "confidential_vm_aws_schedule_role": ROLE,
-            "confidential_vm_connection_timeout": 120,
-            "confidential_vm_known_hosts_dir": str(self.root / "known_hosts"),
-        }
-        environment = os.environ | self.double.environment() | {
-            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+    def environment(self) -> dict[str, str]:
+        return self.double.environment() | {
             "AWS_REGION": "eu-west-1",
             "BENCH_AMI": IMAGE,
             "BENCH_SSH_FROM": "192.0.2.7/32",
-        }  # fmt: skip
-        command = [
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            "--inventory=inventory/aws",
-            f"--inventory={self.inventory}",
-            f"--extra-vars={json.dumps(shared | variables)}",
-            *options,
-            f"playbooks/{name}.yml",
-        ]
-        ended = subprocess.run(
-            command,
-            cwd=PROJECT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        return Done(ended.returncode, flat(ended.stdout + ended.stderr))
+        }
 
-    def close(self) -> None:
-        """Take everything away again."""
-        for machine in self.machines.values():
-            machine.stop()
-        self.double.close()
+    def variables(self) -> dict[str, Any]:
+        return {"confidential_vm_aws_schedule_role": ROLE}
 
-
-def host_of(name: str) -> str:
-    """The host whose VM has this name."""
-    return name.removeprefix("bench-")
+    def _boot(self, instance: dict[str, Any]) -> Vm:
+        host, key = self.start(Store.name_of(instance))
+        der = "".join(self.endorsement_keys[host].splitlines()[1:-1])  # PEM without its frame
+        return Vm("127.0.0.1", BLOCK.format(key), {"rsa-2048": der})
 
 
 @pytest.fixture(scope="module")
@@ -129,21 +57,25 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="module")
 def refused(cloud: Cloud) -> Done:
-    done = cloud.play("provision", confidential_vm_type="TDX")
+    done = cloud.play("run", confidential_vm_type="TDX")
     assert cloud.double.requests == []
     return done
 
 
 @pytest.fixture(scope="module")
-def made(cloud: Cloud, refused: Done) -> Done:
-    done = cloud.play("provision", run_id="Life.of-a-run")
-    for file in (cloud.root / "known_hosts").glob("*"):
-        cloud.known[host_of(file.name)] = file.read_text()
-    return done
+def first(cloud: Cloud, refused: Done) -> Done:
+    return cloud.play("run", run_id=RUN)
 
 
 @pytest.fixture(scope="module")
-def removed(cloud: Cloud, made: Done) -> Done:
+def second(cloud: Cloud, first: Done) -> Done:
+    """The same run again, when the guest finds itself in the TEE that it asks for."""
+    cloud.give_evidence("snp", "AWS_SNP")
+    return cloud.play("run", run_id=RUN)
+
+
+@pytest.fixture(scope="module")
+def removed(cloud: Cloud, second: Done) -> Done:
     assert cloud.double.store.schedules
     return cloud.play("teardown")
 
@@ -153,15 +85,18 @@ def test_a_tee_that_aws_has_not_is_said_before_any_call(refused: Done) -> None:
     assert "AWS has no Intel TDX" in refused.text
 
 
-def test_an_empty_fleet_is_not_every_fleet(cloud: Cloud, made: Done) -> None:
-    swept = cloud.play("sweep", sweep_fleet="", sweep_min_age=0)
-    assert swept.status != 0
-    assert "sweep_fleet is empty; leave it out" in swept.text
-    assert len(cloud.double.store.live()) == len(HOSTS)
+def test_a_vm_that_is_not_what_was_asked_for_is_not_measured(cloud: Cloud, first: Done) -> None:
+    assert first.status != 0
+    failures = cloud.failures(RUN)
+    assert failures.keys() == {"snp"}, first.text
+    assert failures["snp"]["stage"] == "proof"
+    assert failures["snp"]["reason"] == (
+        "The inventory asks for SEV_SNP (TEE sev-snp) and the guest finds itself in TEE none; "
+        "the API says SEV_SNP. Nothing was measured."
+    )
 
 
-def test_both_vms_are_made_and_reached(cloud: Cloud, made: Done) -> None:
-    assert made.status == 0, made.text
+def test_the_vms_are_made_as_the_inventory_asks(cloud: Cloud, first: Done) -> None:
     bodies = {
         next(tag["Value"] for tag in body["TagSpecifications"][0]["Tags"] if tag["Key"] == "Name"):
         body for body in cloud.double.made()
@@ -176,9 +111,40 @@ def test_both_vms_are_made_and_reached(cloud: Cloud, made: Done) -> None:
     assert cloud.double.count("^CreateSchedule$") == 2
 
 
-def test_host_keys_are_the_consoles_and_the_cost_is_said(cloud: Cloud, made: Done) -> None:
-    assert cloud.known["snp"] == f"bench-snp {cloud.machines['snp'].host_key}\n"
-    assert "2 VM(s), at most 4.0 VM-hours" in made.text
+def test_the_control_is_measured_with_the_tpm_that_the_api_names(cloud: Cloud, first: Done) -> None:
+    assert cloud.measured(RUN) == {"snp-control"}, first.text
+    document = cloud.document(RUN, "snp-control")
+    assert document["platform"]["tee"] == "none"
+    assert document["tpm"]["tcti"] == cloud.tpms["snp-control"].tcti
+    assert [scenario["status"] for scenario in document["scenarios"]] == ["valid"]
+    assert cloud.double.count("^GetInstanceTpmEkPub$") > 0
+    assert "Compare them with what the cloud says" in first.text
+
+
+def test_host_keys_are_the_consoles_and_the_cost_is_said(cloud: Cloud, first: Done) -> None:
+    assert cloud.known_hosts() == {
+        f"bench-{host}": f"bench-{host} {machine.host_key}\n"
+        for host, machine in cloud.machines.items()
+    }
+    assert "2 VM(s), at most 4.0 VM-hours" in first.text
+
+
+def test_an_empty_fleet_is_not_every_fleet(cloud: Cloud, first: Done) -> None:
+    swept = cloud.play("sweep", sweep_fleet="", sweep_min_age=0)
+    assert swept.status != 0
+    assert "sweep_fleet is empty; leave it out" in swept.text
+    assert len(cloud.double.store.live()) == len(cloud.hosts)
+
+
+def test_a_vm_that_is_what_was_asked_for_is_measured(cloud: Cloud, second: Done) -> None:
+    assert second.status == 0, second.text
+    assert cloud.measured(RUN) == {"snp", "snp-control"}
+    platform = cloud.document(RUN, "snp")["platform"]
+    assert (platform["tee"], platform["tpm_location"]) == ("sev-snp", "hypervisor")
+    assert len(cloud.double.made()) == len(cloud.hosts)  # in the first pass; none was made again
+    for text in cloud.reports():
+        assert "snp-control" in text
+        assert "SEV-SNP" in text
 
 
 def test_teardown_removes_everything_and_proves_it(cloud: Cloud, removed: Done) -> None:
@@ -187,5 +153,4 @@ def test_teardown_removes_everything_and_proves_it(cloud: Cloud, removed: Done) 
     assert f"Nothing is left of the fleet bench in {words}" in removed.text
     store = cloud.double.store
     assert (store.live(), store.volumes, store.groups, store.schedules) == ([], {}, {}, {})
-    assert not any(machine.running for machine in cloud.machines.values())
-    assert list((cloud.root / "known_hosts").iterdir()) == []
+    assert cloud.is_halted()
