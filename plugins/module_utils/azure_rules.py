@@ -9,12 +9,11 @@ has the last word: it is asked for the size in the region before anything is mad
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from ansible.module_utils.cloud_rules import OWN_LABEL, naming
+from ansible.module_utils.cloud_rules import OWN_LABEL, naming, ranges
 
 SEEN = "2026-11-30"
 
@@ -127,15 +126,11 @@ def _login(options: dict[str, Any]) -> list[str]:
 
 
 def broken_network(options: dict[str, Any]) -> list[str]:
-    """Sentences about the options of the fleet's network.
+    """Sentences about the options of the fleet's network; puts ranges into one form.
 
     Args:
         options: ``fleet``, ``ssh_source_ranges`` and ``address_prefix``.
     """
     says = naming("x", {OWN_LABEL: options["fleet"] or ""}, "tags")
-    for text in [*(options["ssh_source_ranges"] or []), options["address_prefix"]]:
-        try:
-            ipaddress.ip_network(text)
-        except ValueError as error:
-            says.append(f"{text} is no range of addresses: {error}.")
-    return says
+    options["ssh_source_ranges"], wrong = ranges(options["ssh_source_ranges"] or [])
+    return [*says, *wrong, *ranges([options["address_prefix"]])[1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 OWN_LABEL = "tpm-fleet-bench"  # on everything of ours; its value is the fleet's name
@@ -36,3 +37,20 @@ def naming(name: str, labels: dict[str, str], field: str = "labels") -> list[str
         if not (NAME.fullmatch(key.replace("_", "-")) and LABEL.fullmatch(value))
     ]
     return says
+
+
+def ranges(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Ranges of addresses in the one form that clouds answer with, and sentences about the others.
+
+    Two spellings of a range would differ, and be changed, at each run.
+
+    Args:
+        texts: CIDR; a single address is a range of one.
+    """
+    found, says = [], []
+    for text in texts:
+        try:
+            found.append(str(ipaddress.ip_network(text)))
+        except ValueError as error:
+            says.append(f"{text} is no range of addresses: {error}.")
+    return found, says

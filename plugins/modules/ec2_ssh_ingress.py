@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_rules import LABEL
+from ansible.module_utils.cloud_rules import LABEL, ranges
 from ansible.module_utils.ec2_ingress import (
     find_group,
     group_name,
@@ -112,10 +112,11 @@ def _shown(ranges: list[str] | None) -> dict[str, Any]:
 
 
 def check_options(options: dict[str, Any]) -> list[str]:
-    """What is wrong with the options, in sentences."""
+    """What is wrong with the options, in sentences; puts ranges into one form."""
+    options["source_ranges"], says = ranges(options["source_ranges"] or [])
     if not options["fleet"] or not LABEL.fullmatch(options["fleet"]):
-        return [f"fleet must be small letters, digits and hyphens, not '{options['fleet']}'."]
-    return []
+        says.append(f"fleet must be small letters, digits and hyphens, not '{options['fleet']}'.")
+    return says
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.cloud_rules import LABEL, ranges
 from ansible.module_utils.gce_body import firewall_body, firewall_mark
 from ansible.module_utils.gce_errors import GceError
 from ansible.module_utils.gce_module import run
@@ -133,6 +134,14 @@ def _comparable(field: str, value: Any) -> Any:
     return sorted(value) if field in ("sourceRanges", "targetTags") else value
 
 
+def check_options(options: dict[str, Any]) -> list[str]:
+    """What is wrong with the options, in sentences; puts ranges into one form."""
+    options["source_ranges"], says = ranges(options["source_ranges"] or [])
+    if not options["fleet"] or not LABEL.fullmatch(options["fleet"]):
+        says.append(f"fleet must be small letters, digits and hyphens, not '{options['fleet']}'.")
+    return says
+
+
 def main() -> None:
     """Entry point of the module."""
     run(
@@ -145,6 +154,7 @@ def main() -> None:
         },
         bring,
         [("state", "present", ["source_ranges", "tag"])],
+        check_options,
     )
 
 

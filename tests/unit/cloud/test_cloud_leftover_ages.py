@@ -101,3 +101,12 @@ def test_no_name_comes_to_mean_other_fleets(fleet: Any, min_age: int, says: str)
     said = broken({"fleet": fleet, "min_age": min_age})
     assert len(said) == bool(says)
     assert says in " ".join(said)
+
+
+def test_ranges_have_one_form() -> None:
+    from ansible.module_utils.cloud_rules import ranges
+
+    given = ["192.0.2.7", "192.0.2.0/24", "2001:0DB8::/32", "192.0.2.7/24", "here.example/32", ""]
+    found, says = ranges(given)
+    assert found == ["192.0.2.7/32", "192.0.2.0/24", "2001:db8::/32"]
+    assert [text.partition(" is no")[0] for text in says] == given[3:]

@@ -170,6 +170,25 @@ def test_each_project_is_asked_by_one_host(google: ComputeDouble, tmp_path: Path
     assert done.stdout.count("Nothing is left of the fleet") == 3
 
 
+ODD_RANGES = {
+    "name": ["office.example"],
+    "address": ["198.51.100.1/24", "192.0.2.7"],
+    "text": "192.0.2.0/24,here",
+}
+
+
+def test_odd_ranges_are_one_sentence_before_any_call(google: ComputeDouble, tmp_path: Path) -> None:
+    about = {name: {"confidential_vm_ssh_source_ranges": text} for name, text in ODD_RANGES.items()}
+    fleet = fleet_of(google, tmp_path, about)
+    inventory = f"--inventory={fleet['inventory']}"
+    done = ansible("ansible-playbook", inventory, "playbooks/provision.yml", HOME=fleet["HOME"])
+    assert done.returncode == 2, done.stdout + done.stderr
+    text = " ".join(done.stdout.split()).replace("''", "'")
+    for odd in ("office.example", "192.0.2.7", "here"):
+        assert f"must be ranges such as 192.0.2.7/32, not '{odd}'" in text, done.stdout
+    assert google.requests == []
+
+
 def test_two_hosts_are_never_one_vm(google: ComputeDouble, tmp_path: Path) -> None:
     fleet = fleet_of(google, tmp_path, {"a1": {}, "a2": {}, "a3": {"confidential_vm_name": "c"}})
     done = ansible(
