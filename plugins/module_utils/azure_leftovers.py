@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.azure_body import tag
+from ansible.module_utils.azure_body import names, tag
 from ansible.module_utils.azure_pieces import (
     ADDRESS,
     DISK,
@@ -36,9 +36,7 @@ KINDS = {
     SECURITY_GROUP: "",
     NETWORK: "",
 }
-# Kinds of which each belongs to one VM, and what is around its name in theirs.
-_AROUND = {VM: "{}", SCHEDULE: "shutdown-computevm-{}", INTERFACE: "{}-nic", ADDRESS: "{}-ip",
-           DISK: "{}-os"}  # fmt: skip
+_AROUND = names("{}")  # of kinds of which each belongs to one VM: what is around its name in theirs
 
 
 def leftovers(
