@@ -36,6 +36,8 @@ KINDS = {
     SECURITY_GROUP: "",
     NETWORK: "",
 }
+# Where a resource has a number of its own; an auto-shutdown has the last.
+_IDENTITIES = ("vmId", "uniqueId", "resourceGuid", "uniqueIdentifier")
 _AROUND = names("{}")  # of kinds of which each belongs to one VM: what is around its name in theirs
 
 
@@ -65,7 +67,7 @@ def leftovers(
 
     Returns:
         For each: ``kind``, ``name``, ``vm`` (name of the VM that it is or belongs to; empty for
-        what is the fleet's), ``location``, ``fleet``, ``run``, ``status``, ``age`` in
+        what is the fleet's), ``id``, ``location``, ``fleet``, ``run``, ``status``, ``age`` in
         seconds, ``path``.
 
     Raises:
@@ -93,7 +95,13 @@ def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:
     """
 
     def one(item: dict[str, Any]) -> None:
-        if api.find(item["path"]) is not None:
+        # A sweep takes minutes; meanwhile a VM may go and a run make another of its name.
+        found = api.find(item["path"])
+        if (
+            found is not None
+            and tag(found, OWN_LABEL) == item["fleet"]
+            and _identity(found) == item["id"]
+        ):
             gone(api, item["path"], f"{item['kind'].rpartition('/')[2]} {item['name']}")
 
     return remove_each(found, tuple(KINDS), one)
@@ -108,6 +116,7 @@ def _item(
         "kind": kind,
         "name": name,
         "vm": _vm_of(kind, name),
+        "id": _identity(resource),
         "location": resource.get("location", ""),
         "fleet": owner,
         "run": tag(resource, RUN_LABEL) or "",
@@ -116,6 +125,13 @@ def _item(
         "path": api.resource(kind, name),
     }
     return item | ({"ends": tag(resource, DEADLINE_TAG)} if kind == VM else {})
+
+
+def _identity(resource: dict[str, Any]) -> str:
+    """What distinguishes a resource from an earlier one of its name."""
+    properties = resource.get("properties") or {}
+    said = (properties.get(field) for field in _IDENTITIES)
+    return str(next(filter(None, said), None) or tag(resource, MADE_TAG) or "")
 
 
 def _vm_of(kind: str, name: str) -> str:

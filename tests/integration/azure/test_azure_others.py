@@ -153,3 +153,25 @@ def test_a_vm_that_another_makes_meanwhile_keeps_its_auto_shutdown(azure: Azure)
     networks = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
     theirs = {"virtualMachines bench-snp", "schedules shutdown-computevm-bench-snp"}
     assert store.names() == networks | theirs
+
+
+def test_a_vm_that_took_the_name_of_one_that_is_swept_is_left_alone(
+    azure: Azure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils import azure_leftovers
+
+    azure.vm()
+    listed, made = azure_leftovers.of_age, []
+
+    def meanwhile(*given: Any, **how: Any) -> list[dict[str, Any]]:
+        found = listed(*given, **how)
+        monkeypatch.undo()
+        azure.vm(state="absent")
+        made.append(azure.vm().answer["vm"]["id"])  # the next run's
+        return found
+
+    monkeypatch.setattr(azure_leftovers, "of_age", meanwhile)
+    azure.run("azure_leftovers", state="absent", kinds=["virtualMachines", "schedules"])
+    assert azure.double.store.get(VM, "bench-snp")["properties"]["vmId"] == made[0]
+    azure.run("azure_leftovers", state="absent", kinds=["virtualMachines"])
+    assert (VM, "bench-snp") not in azure.double.store.held
