@@ -12,6 +12,7 @@ from ansible.module_utils.ec2_errors import Ec2Error, refused
 try:
     import botocore.config
     import botocore.exceptions
+    import botocore.parsers
     import botocore.session
 
     MISSING = ""
@@ -141,6 +142,16 @@ class Api:
                 operation=error.operation_name,
                 service=service,
                 after=retry_after(answered.get("HTTPHeaders", {}).get("retry-after")),
+            ) from error
+        except (
+            botocore.parsers.ResponseParserError,
+            botocore.exceptions.IncompleteReadError,
+        ) as error:
+            raise Ec2Error(
+                "server",
+                f"What answers for AWS is not its API, or was cut off: {line(error)}. Is a proxy "
+                "in between? Run again.",
+                retriable=True,
             ) from error
         except botocore.exceptions.BotoCoreError as error:
             raise self._not_sent(error) from error

@@ -200,3 +200,25 @@ def test_every_cloud_is_waited_for_at_its_word() -> None:
         assert refused.value.kind == "rate"
         assert len(slept) == ATTEMPTS - 1
         assert all(pause >= 7 for pause in slept)
+
+
+def test_what_is_no_answer_of_awss_is_not_taken_for_missing_credentials() -> None:
+    import botocore.exceptions
+    import botocore.parsers
+    from ansible.module_utils import ec2_api
+    from ansible.module_utils.ec2_errors import Ec2Error
+
+    for answer in (
+        botocore.parsers.ResponseParserError("Unable to parse response: <html>"),
+        botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2),
+    ):
+        api = object.__new__(ec2_api.Api)
+        api.region = "r"
+
+        def broken(_: str, answer: Exception = answer) -> Any:
+            raise answer
+
+        api._client = broken  # type: ignore[method-assign]
+        with pytest.raises(Ec2Error, match="is not its API, or was cut off") as failed:
+            api._attempt("describe_volumes", {})
+        assert (failed.value.kind, failed.value.retriable) == ("server", True)
