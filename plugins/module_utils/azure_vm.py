@@ -18,6 +18,7 @@ from ansible.module_utils.azure_body import (
 from ansible.module_utils.azure_errors import AzureError
 from ansible.module_utils.azure_pieces import ADDRESS, DISK, INTERFACE, SCHEDULE, VM, Piece
 from ansible.module_utils.azure_rules import DEADLINE_TAG, technology_of
+from ansible.module_utils.cloud_errors import line
 from ansible.module_utils.cloud_rules import OWN_LABEL
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ class Machine:
             # What is only slow is gone on with by the next play.
             if error.kind != "deadline":
                 self._take_back(error)
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # An answer of another form: nobody knows whether the deadline is set.
+            self._take_back(AzureError("server", f"Azure's answer is odd: {line(error)}."))
             raise
 
     def _create(self, options: dict[str, Any], image_version: str, tags: dict[str, str]) -> None:

@@ -175,3 +175,18 @@ def test_a_vm_that_took_the_name_of_one_that_is_swept_is_left_alone(
     assert azure.double.store.get(VM, "bench-snp")["properties"]["vmId"] == made[0]
     azure.run("azure_leftovers", state="absent", kinds=["virtualMachines"])
     assert (VM, "bench-snp") not in azure.double.store.held
+
+
+def test_a_vm_whose_deadline_nobody_can_read_is_taken_back(azure: Azure) -> None:
+    put = azure.double.store.put
+
+    def and_then(kind: str, *rest: Any) -> Any:
+        if kind == VM:
+            odd = {"tags": "odd"}
+            azure.double.fail(on="^GET .*/schedules/", status=200, error=odd)
+        return put(kind, *rest)
+
+    azure.double.store.put = and_then  # type: ignore[method-assign]
+    failed = azure.vm()
+    assert (failed.status, failed.answer["kind"]) == (1, "server"), failed.answer
+    assert parts("bench-snp").isdisjoint(azure.double.store.names())
