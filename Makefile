@@ -22,7 +22,7 @@ TESTS = tests/unit tests/integration tests/browser tests/playbook tests/molecule
 SIDE_BY_SIDE = --numprocesses=2 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run report doctor teardown sweep stop test molecule lint bench bench-device clean
+.PHONY: help setup run report doctor teardown sweep stop test molecule lint bench bench-device bench-fleet clean
 
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,10 @@ bench: ## side by side on one software TPM: the floor, tpmtls, and other program
 bench-device: ## the device suite by both iteration rules; WOLFTPM_BENCH=command or WOLFTPM_OUTPUT=file beside it
 	@scripts/setup.sh test
 	@PYTHONPATH=agent/src:. python bench/device.py --wolftpm-bench='$(WOLFTPM_BENCH)' --wolftpm-output='$(WOLFTPM_OUTPUT)'
+
+bench-fleet: ## what Ansible costs a run over HOSTS=100 hosts that each measure for EACH=30 s
+	@scripts/setup.sh test
+	@PYTHONPATH=agent/src:. python bench/fleet.py --hosts='$(or $(HOSTS),100)' --seconds='$(or $(EACH),30)'
 
 clean: stop ## stop the software TPMs; remove results, reports, caches and the virtual environment
 	rm -rf var results report .cache .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .ansible
