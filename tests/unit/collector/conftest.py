@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from collector.cli import main
+from tests.fixtures import documents as made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,3 +51,11 @@ def inside(
 
     yield run
     gc.enable()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A folder with the results of two hosts, one of which has a software TPM."""
+    made.write(tmp_path / "results", made.document("vm-1"))
+    made.write(tmp_path / "results", made.local("local-1"))
+    return tmp_path / "results"

@@ -11,7 +11,7 @@ from collector.commands import command_rows
 from collector.load import Loaded, parse
 from collector.summarise import Host, summarise
 from tests.fixtures import documents as made
-from tests.unit.collector.test_report import Page
+from tests.support.page import Page
 
 if TYPE_CHECKING:
     import subprocess

@@ -16,7 +16,7 @@ from collector.messages import messages
 from collector.published import figures as published_figures
 from collector.summarise import Host, summarise
 from tests.fixtures import documents as made
-from tests.unit.collector.test_report import Page
+from tests.support.page import Page
 
 if TYPE_CHECKING:
     import subprocess

@@ -21,7 +21,8 @@ from collector.stats import describe
 from collector.summarise import Host, summarise
 from collector.view import Report, build
 from tests.fixtures import documents as made
-from tests.unit.collector.test_report import HOSTILE, Page
+from tests.fixtures.hostile import HOSTILE
+from tests.support.page import Page
 
 if TYPE_CHECKING:
     import subprocess

@@ -13,7 +13,8 @@ from collector.load import BrokenDocumentError, Loaded, parse
 from collector.summarise import Host, summarise
 from collector.transports import side_by_side
 from tests.fixtures import documents as made
-from tests.unit.collector.test_report import HOSTILE, Page
+from tests.fixtures.hostile import HOSTILE
+from tests.support.page import Page
 
 if TYPE_CHECKING:
     import subprocess
