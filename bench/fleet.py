@@ -26,7 +26,6 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from own_tpm import free_port
 from tests.support import ssh_host
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,7 +67,7 @@ class Fleet:
         self._directory = directory
         self.names = [f"host-{number:04}" for number in range(1, count + 1)]
         key = directory / "key"
-        self.sshd = ssh_host.SshHost(directory / "sshd", free_port(), ssh_host.make_key(key))
+        self.sshd = ssh_host.SshHost(directory / "sshd", 0, ssh_host.make_key(key))
         known = directory / "known_hosts"
         known.write_text(f"[127.0.0.1]:{self.sshd.port} {self.sshd.host_key}\n")
         here = {
@@ -143,7 +142,7 @@ def main() -> int:
                 for count in (1, arguments.hosts)
             ]
         finally:
-            fleet.sshd.stop()
+            fleet.sshd.close()
     show(passes, arguments.seconds)
     return 0
 

@@ -51,13 +51,14 @@ _METRICS = (
     ("tpm_commands", "commands"),
     ("tpm_commands_behind_manager", "commands"),
 )
+_DURATIONS = 12
 
 
 def _figures(arm: Arm) -> list[str | None]:
     """An arm's figures in the order of ``_METRICS``, as they are written; None: not known."""
     found = arm.durations
     if found is None:
-        figures: list[str | None] = [None] * 12
+        figures: list[str | None] = [None] * _DURATIONS
     else:
         times = (
             *found.median,

@@ -1,8 +1,7 @@
 """Ansible action: write a JSON document to a file on the control node.
 
-It runs no module, which `copy` with `delegate_to: localhost` does twice for each host: on a fleet
-that took a third of the control node's processor time. plugins/modules/write_json.py documents
-the use.
+It runs no module, which `copy` with `delegate_to: localhost` does twice for each host.
+plugins/modules/write_json.py documents the use.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ from ansible.module_utils.azure_pieces import (
     SECURITY_GROUP,
     VM,
     gone,
+    identity,
 )
 from ansible.module_utils.azure_rules import DEADLINE_TAG, MADE_TAG
-from ansible.module_utils.cloud_leftovers import made_at, of_age, remove_each
+from ansible.module_utils.cloud_leftovers import Selection, made_at, of_age, remove_each
 from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from datetime import datetime
 
     from ansible.module_utils.azure_api import Api
@@ -36,21 +36,10 @@ KINDS = {
     SECURITY_GROUP: "",
     NETWORK: "",
 }
-# Where a resource has a number of its own; an auto-shutdown has the last.
-_IDENTITIES = ("vmId", "uniqueId", "resourceGuid", "uniqueIdentifier")
 _AROUND = names("{}")  # of kinds of which each belongs to one VM: what is around its name in theirs
 
 
-def leftovers(
-    api: Api,
-    fleet: str | None,
-    *,
-    min_age: int = 0,
-    kinds: Collection[str] = (),
-    own_deadline: bool = False,
-    removable: bool = False,
-    now: datetime | None = None,
-) -> list[dict[str, Any]]:
+def leftovers(api: Api, wanted: Selection, now: datetime | None = None) -> list[dict[str, Any]]:
     """Everything of ours in the resource group, known by its tag.
 
     Each type is listed by the provider that has it, not through Resource Manager's own list, which
@@ -58,11 +47,7 @@ def leftovers(
 
     Args:
         api: the client.
-        fleet: only what belongs to this fleet; None: to any.
-        min_age: seconds since it was made, at least.
-        kinds: only these; all where there are none.
-        own_deadline: leave out VMs whose own deadline is still to come.
-        removable: leave out what a VM or an interface uses that stays.
+        wanted: which of it.
         now: the present, for tests.
 
     Returns:
@@ -78,10 +63,10 @@ def leftovers(
         _item(api, kind, resource, owner, now)
         for kind, resources in there.items()
         for resource in resources
-        if (owner := tag(resource, OWN_LABEL)) is not None and fleet in (None, owner)
+        if (owner := tag(resource, OWN_LABEL)) is not None and wanted.fleet in (None, owner)
     ]
-    aged = of_age(ours, min_age, now, kinds=kinds, own_deadline=own_deadline)
-    kept = _used(there, {item["path"].lower() for item in aged}) if removable else set()
+    aged = of_age(ours, wanted, now)
+    kept = _used(there, {item["path"].lower() for item in aged}) if wanted.removable else set()
     return [item for item in aged if item["path"].lower() not in kept]
 
 
@@ -96,13 +81,10 @@ def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:
 
     def one(item: dict[str, Any]) -> None:
         # A sweep takes minutes; meanwhile a VM may go and a run make another of its name.
-        found = api.find(item["path"])
-        if (
-            found is not None
-            and tag(found, OWN_LABEL) == item["fleet"]
-            and _identity(found) == item["id"]
-        ):
-            gone(api, item["path"], f"{item['kind'].rpartition('/')[2]} {item['name']}")
+        def same(found: dict[str, Any]) -> bool:
+            return tag(found, OWN_LABEL) == item["fleet"] and identity(found) == item["id"]
+
+        gone(api, item["path"], f"{item['kind'].rpartition('/')[2]} {item['name']}", same)
 
     return remove_each(found, tuple(KINDS), one)
 
@@ -116,7 +98,7 @@ def _item(
         "kind": kind,
         "name": name,
         "vm": _vm_of(kind, name),
-        "id": _identity(resource),
+        "id": identity(resource),
         "location": resource.get("location", ""),
         "fleet": owner,
         "run": tag(resource, RUN_LABEL) or "",
@@ -125,13 +107,6 @@ def _item(
         "path": api.resource(kind, name),
     }
     return item | ({"ends": tag(resource, DEADLINE_TAG)} if kind == VM else {})
-
-
-def _identity(resource: dict[str, Any]) -> str:
-    """What distinguishes a resource from an earlier one of its name."""
-    properties = resource.get("properties") or {}
-    said = (properties.get(field) for field in _IDENTITIES)
-    return str(next(filter(None, said), None) or tag(resource, MADE_TAG) or "")
 
 
 def _vm_of(kind: str, name: str) -> str:

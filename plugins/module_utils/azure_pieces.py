@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils import cloud_removal
 from ansible.module_utils.azure_body import tag
 from ansible.module_utils.azure_errors import AzureError
+from ansible.module_utils.azure_rules import MADE_TAG
 from ansible.module_utils.cloud_rules import OWN_LABEL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ansible.module_utils.azure_api import Api
 
 VM = "Microsoft.Compute/virtualMachines"
@@ -28,6 +32,10 @@ _WORDS = {
     NETWORK: "virtual network",
     SECURITY_GROUP: "network security group",
 }
+
+
+# Where a resource has a number of its own; an auto-shutdown has the last.
+_IDENTITIES = ("vmId", "uniqueId", "resourceGuid", "uniqueIdentifier")
 
 
 class Piece:
@@ -51,6 +59,7 @@ class Piece:
         self.path = api.resource(kind, name)
         self._fleet = fleet
         self._users = tuple(user.lower() for user in users)
+        self._found: str | None = None
 
     @property
     def words(self) -> str:
@@ -75,6 +84,7 @@ class Piece:
                 f"There is a {self.words} {whose} in {self.api.group}; it is left alone. Choose "
                 "another name, or another fleet's.",
             )
+        self._found = identity(found)
         return found
 
     def put(self, body: dict[str, Any]) -> None:
@@ -86,12 +96,12 @@ class Piece:
         self.api.change("PUT", self.path, body)
 
     def delete(self) -> None:
-        """Remove it, and wait until the API no longer knows it.
+        """Remove what :meth:`find` found last, and wait until the API no longer knows it.
 
         Raises:
             AzureError: refused, or still there at the deadline.
         """
-        gone(self.api, self.path, self.words)
+        gone(self.api, self.path, self.words, lambda found: identity(found) == self._found)
 
 
 def _served(resource: dict[str, Any]) -> list[str]:
@@ -107,28 +117,31 @@ def _served(resource: dict[str, Any]) -> list[str]:
     return [text.lower() for text in said if text]
 
 
-def gone(api: Api, path: str, words: str) -> None:
+def identity(resource: dict[str, Any]) -> str:
+    """What distinguishes a resource from an earlier one of its name."""
+    properties = resource.get("properties") or {}
+    said = (properties.get(field) for field in _IDENTITIES)
+    return str(next(filter(None, said), None) or tag(resource, MADE_TAG) or "")
+
+
+def gone(api: Api, path: str, words: str, same: Callable[[dict[str, Any]], bool]) -> None:
     """Have a resource removed, also one that is being removed already.
+
+    Args:
+        api: the client.
+        path: of the resource.
+        words: what it is and its name.
+        same: whether what is at the path now is what is to go.
 
     Raises:
         AzureError: refused, or still there at the deadline.
     """
-    refusal = ""
-
-    def look() -> bool:
-        nonlocal refusal
-        found = api.find(path)
-        if found is None:
-            return True
-        if (found.get("properties") or {}).get("provisioningState") == "Deleting":
-            return False
-        try:
-            api.change("DELETE", path)
-        except AzureError as error:
-            # Someone else was first, or something else is being done to it: it is asked again.
-            if error.kind not in ("not-found", "busy", "conflict"):
-                raise
-            refusal = f"; the last answer was: {error}"
-        return api.find(path) is None
-
-    api.deadline.until(look, lambda: f"the {words} is still there{refusal}")
+    removal = cloud_removal.Removal(
+        find=lambda: api.find(path),
+        delete=lambda: api.change("DELETE", path),
+        same=same,
+        going=lambda found: (found.get("properties") or {}).get("provisioningState") == "Deleting",
+        passing=("not-found", "busy", "conflict"),
+        words=f"the {words} is still there",
+    )
+    cloud_removal.gone(api.deadline.until, removal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.module_utils.cloud_errors import CloudError
 from ansible.module_utils.cloud_rules import LABEL
@@ -24,6 +24,36 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "min_age": {"type": "int", "default": 0},
     "keep_until_deadline": {"type": "bool", "default": False},
 }
+
+
+class Selection(NamedTuple):
+    """Which of what is there is meant.
+
+    Attributes:
+        fleet: only what belongs to this fleet; None: to any.
+        min_age: seconds since it was made, at least. What was made a moment ago is 0 s old even
+            where the cloud's clock is ahead of this machine's, so that 0 leaves nothing out.
+        kinds: only these; all where there are none.
+        own_deadline: leave out VMs whose own deadline is still to come.
+        removable: leave out what a VM uses that stays.
+    """
+
+    fleet: str | None = None
+    min_age: int = 0
+    kinds: Collection[str] = ()
+    own_deadline: bool = False
+    removable: bool = False
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Selection:
+        """What the options of such a module select."""
+        return cls(
+            options["fleet"],
+            options["min_age"],
+            options["kinds"] or (),
+            options["keep_until_deadline"],
+            removable=options["state"] == "absent",
+        )
 
 
 def broken(options: dict[str, Any]) -> list[str]:
@@ -66,25 +96,15 @@ def made_at(known: Any, edited: Any = None, now: datetime | None = None) -> str:
 
 
 def of_age(
-    items: Iterable[dict[str, Any]],
-    min_age: int,
-    now: datetime | None = None,
-    *,
-    kinds: Collection[str] = (),
-    own_deadline: bool = False,
-    loose: bool = False,
+    items: Iterable[dict[str, Any]], wanted: Selection, now: datetime | None = None
 ) -> list[dict[str, Any]]:
-    """Those made at least ``min_age`` seconds ago.
+    """Those of the items, all of one fleet or of any, that are selected.
 
     Args:
-        items: each with ``path``, ``made`` (RFC 3339), and where there is one ``ends`` (RFC 3339,
-            its own deadline) and ``users`` (paths of the VMs that use it).
-        min_age: seconds. What was made a moment ago is 0 s old even where the cloud's clock is
-            ahead of this machine's, so that with 0 nothing is left out.
+        items: each with ``path``, ``kind``, ``made`` (RFC 3339), and where there is one ``ends``
+            (RFC 3339, its own deadline) and ``users`` (paths of the VMs that use it).
+        wanted: the selection.
         now: the present, for tests.
-        kinds: only these; all where there are none.
-        own_deadline: leave out what has a deadline of its own that is still to come.
-        loose: leave out what a VM uses that is not among the answer.
 
     Returns:
         The items, with ``age`` (s) instead.
@@ -92,17 +112,18 @@ def of_age(
     present = now or datetime.now(UTC)
     old = []
     for item in items:
-        if kinds and item["kind"] not in kinds:
+        if wanted.kinds and item["kind"] not in wanted.kinds:
             continue
         age = max(0, int((present - (moment(item["made"]) or present)).total_seconds()))
         ends = moment(item.get("ends"))
-        if age >= min_age and not (own_deadline and ends is not None and ends > present):
+        lasts = wanted.own_deadline and ends is not None and ends > present
+        if age >= wanted.min_age and not lasts:
             old.append(item | {"age": age})
     going = {item.get("path") for item in old}
     return [
         {name: value for name, value in item.items() if name not in _PRIVATE}
         for item in old
-        if not loose or going.issuperset(item.get("users", ()))
+        if not wanted.removable or going.issuperset(item.get("users", ()))
     ]
 
 

@@ -39,6 +39,21 @@ def naming(name: str, labels: dict[str, str], field: str = "labels") -> list[str
     return says
 
 
+def not_ours(name: str, place: str, fleet: str | None) -> str:
+    """The sentence about a VM that has the name and is another's.
+
+    Args:
+        name: of the VM.
+        place: zone or region.
+        fleet: whose it is; None or empty: this project made it not.
+    """
+    owner = f"it belongs to the fleet {fleet}" if fleet else "this project made it not"
+    return (
+        f"There is a VM {name} in {place}, and {owner}; it is left alone. Choose another name or "
+        "fleet."
+    )
+
+
 def ranges(texts: list[str]) -> tuple[list[str], list[str]]:
     """Ranges of addresses in the one form that clouds answer with, and sentences about the others.
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.cloud_leftovers import moment
-from ansible.module_utils.cloud_rules import OWN_LABEL
+from ansible.module_utils.cloud_rules import OWN_LABEL, not_ours
 from ansible.module_utils.ec2_body import SECONDS_TAG, as_tags, client_token, tags_in
 from ansible.module_utils.ec2_errors import Ec2Error
 
@@ -77,13 +77,9 @@ class Instance:
         return ours, others, [item["InstanceId"] for item in every if item not in there]
 
     def _not_ours(self, item: dict[str, Any]) -> Ec2Error:
+        name = f"{self.name} ({item['InstanceId']})"
         whose = tags_in(item).get(OWN_LABEL)
-        owner = f"it belongs to the fleet {whose}" if whose else "this project made it not"
-        return Ec2Error(
-            "not-ours",
-            f"There is a VM {self.name} ({item['InstanceId']}) in {self.api.region}, and "
-            f"{owner}; it is left alone. Choose another name or fleet.",
-        )
+        return Ec2Error("not-ours", not_ours(name, self.api.region, whose))
 
     def settled(self, number: str = "") -> tuple[dict[str, Any] | None, list[str]]:
         """As :meth:`found`, of the one VM, after it has finished starting or going.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_leftovers import made_at, of_age, remove_each
+from ansible.module_utils.cloud_leftovers import Selection, made_at, of_age, remove_each
 from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 from ansible.module_utils.ec2_body import MADE_TAG, tags_in
 from ansible.module_utils.ec2_errors import Ec2Error
@@ -13,7 +13,7 @@ from ansible.module_utils.ec2_instance import GONE, ends_at, instances, terminat
 from ansible.module_utils.ec2_schedule import remove_schedule, schedules
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from ansible.module_utils.cloud_errors import CloudError
@@ -23,27 +23,14 @@ if TYPE_CHECKING:
 KINDS = ("instances", "schedules", "volumes", "security_groups")
 
 
-def leftovers(
-    api: Api,
-    fleet: str | None,
-    *,
-    min_age: int = 0,
-    kinds: Collection[str] = (),
-    own_deadline: bool = False,
-    removable: bool = False,
-    now: datetime | None = None,
-) -> list[dict[str, Any]]:
+def leftovers(api: Api, wanted: Selection, now: datetime | None = None) -> list[dict[str, Any]]:
     """Everything of ours in the region.
 
     VMs, volumes and security groups are known by their tag, schedules by their name.
 
     Args:
         api: the client.
-        fleet: only what belongs to this fleet; None: to any.
-        min_age: seconds since it was made, at least.
-        kinds: only these; all where there are none.
-        own_deadline: leave out VMs whose own deadline is still to come.
-        removable: leave out what a VM uses that stays: its volume, its schedule, its fleet's group.
+        wanted: which of it.
         now: the present, for tests.
 
     Returns:
@@ -54,6 +41,7 @@ def leftovers(
     Raises:
         Ec2Error: a list is refused.
     """
+    fleet = wanted.fleet
     mine = {f"tag:{OWN_LABEL}": [fleet]} if fleet else {"tag-key": [OWN_LABEL]}
     listed = [*_instances(api, mine), *_schedules(api, fleet), *_volumes(api, mine)]
     found = [item for item in listed if _ours(item, fleet)]
@@ -69,7 +57,7 @@ def leftovers(
         ]
         if _ours(group, fleet):
             found.append(group | {"users": users})
-    return of_age(found, min_age, now, kinds=kinds, own_deadline=own_deadline, loose=removable)
+    return of_age(found, wanted, now)
 
 
 def _ours(item: dict[str, Any], fleet: str | None) -> bool:

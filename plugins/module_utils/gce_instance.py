@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils import cloud_removal
 from ansible.module_utils.cloud_leftovers import moment
-from ansible.module_utils.cloud_rules import OWN_LABEL
+from ansible.module_utils.cloud_rules import OWN_LABEL, not_ours
 from ansible.module_utils.gce_errors import GceError
 
 if TYPE_CHECKING:
@@ -45,12 +46,7 @@ class Instance:
         """
         found = self.api.find(self._path)
         if found is not None and (whose := _owner(found)) != self._fleet:
-            owner = f"it belongs to the fleet {whose}" if whose else "this project made it not"
-            raise GceError(
-                "not-ours",
-                f"There is a VM {self.name} in {self._zone}, and {owner}; it is left alone. Choose "
-                "another name or fleet.",
-            )
+            raise GceError("not-ours", not_ours(self.name, self._zone, whose))
         return found
 
     def settled(self) -> dict[str, Any] | None:
@@ -164,28 +160,15 @@ def gone(api: Api, path: str, name: str, same: Callable[[dict[str, Any]], bool])
     Raises:
         GceError: refused, or still there at the deadline.
     """
-    refusal = ""
-
-    def look() -> bool:
-        nonlocal refusal
-        found = api.find(path)
-        if found is None or not same(found):
-            return True
-        if found.get("status") in GOING:
-            return False
-        try:
-            api.change("DELETE", path)
-        except GceError as error:
-            # Its deadline or someone else was first. A VM that is only being stopped refuses too;
-            # it is asked again when it has stopped.
-            if error.kind not in ("not-found", "busy"):
-                raise
-            refusal = f"; the last answer was: {error}"
-            return error.kind == "not-found"
-        refusal = ""
-        return api.find(path) is None
-
-    api.until(look, lambda: f"{name} is still being deleted{refusal}")
+    removal = cloud_removal.Removal(
+        find=lambda: api.find(path),
+        delete=lambda: api.change("DELETE", path),
+        same=same,
+        going=lambda found: found.get("status") in GOING,
+        passing=("not-found", "busy"),  # busy: also while it is only being stopped
+        words=f"{name} is still being deleted",
+    )
+    cloud_removal.gone(api.until, removal)
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_leftovers import made_at, of_age, remove_each
+from ansible.module_utils.cloud_leftovers import Selection, made_at, of_age, remove_each
 from ansible.module_utils.cloud_rules import OWN_LABEL, RUN_LABEL
 from ansible.module_utils.gce_body import firewall_mark
 from ansible.module_utils.gce_errors import GceError
 from ansible.module_utils.gce_instance import ends_at, gone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from datetime import datetime
 
     from ansible.module_utils.cloud_errors import CloudError
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 KINDS = ("instances", "disks", "firewalls")  # in the order in which they can be removed
 
 
-def leftovers(
-    api: Api,
-    fleet: str | None,
-    *,
-    min_age: int = 0,
-    kinds: Collection[str] = (),
-    own_deadline: bool = False,
-    removable: bool = False,
-    now: datetime | None = None,
-) -> list[dict[str, Any]]:
+def leftovers(api: Api, wanted: Selection, now: datetime | None = None) -> list[dict[str, Any]]:
     """Everything of ours in the project.
 
     VMs and disks are known by their label, in every zone; firewall rules, which have none, by their
@@ -37,11 +28,7 @@ def leftovers(
 
     Args:
         api: the client.
-        fleet: only what belongs to this fleet; None: to any.
-        min_age: seconds since it was made, at least.
-        kinds: only these; all where there are none.
-        own_deadline: leave out VMs whose own deadline is still to come.
-        removable: leave out what a VM uses that stays: its disk, and its fleet's rule.
+        wanted: which of it.
         now: the present, for tests.
 
     Returns:
@@ -54,9 +41,9 @@ def leftovers(
             nobody can say that nothing is there.
     """
     found = [
-        *(_zonal(api, kind, item) for kind in KINDS[:2] for item in _labelled(api, kind, fleet)),
+        _zonal(api, kind, item) for kind in KINDS[:2] for item in _labelled(api, kind, wanted.fleet)
     ]
-    for rule in _rules(api, fleet):
+    for rule in _rules(api, wanted.fleet):
         item = _firewall(api, rule)
         # Without it nobody reaches those VMs any more.
         item["users"] = [
@@ -65,7 +52,7 @@ def leftovers(
             if (other["kind"], other["fleet"]) == ("instances", item["fleet"])
         ]
         found.append(item)
-    return of_age(found, min_age, now, kinds=kinds, own_deadline=own_deadline, loose=removable)
+    return of_age(found, wanted, now)
 
 
 def remove(api: Api, found: list[dict[str, Any]]) -> list[CloudError]:

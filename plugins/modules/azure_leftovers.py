@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.azure_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.azure_module import AZURE
-from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, Selection, broken, swept
 from ansible.module_utils.cloud_module import run_with
 
 if TYPE_CHECKING:
@@ -97,16 +97,12 @@ NAMES = {kind.rpartition("/")[2]: kind for kind in KINDS}
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
-    wanted = options["state"] == "absent"
-    found = leftovers(
-        api,
-        options["fleet"],
-        min_age=options["min_age"],
-        kinds=[NAMES[name] for name in options["kinds"] or []],
-        own_deadline=options["keep_until_deadline"],
-        removable=wanted,
+    kinds = [NAMES[name] for name in options["kinds"] or []]
+    wanted = Selection.of(options | {"kinds": kinds})
+    found = leftovers(api, wanted)
+    return swept(
+        found, wanted=wanted.removable, check=check, remove=lambda items: remove(api, items)
     )
-    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(api, items))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, Selection, broken, swept
 from ansible.module_utils.ec2_api import Api
 from ansible.module_utils.ec2_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.ec2_module import run
@@ -93,20 +93,11 @@ def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
         for region in options["regions"]
         if region != api.region
     }
-    wanted = options["state"] == "absent"
-    found = [
-        item
-        for one in apis.values()
-        for item in leftovers(
-            one,
-            options["fleet"],
-            min_age=options["min_age"],
-            kinds=options["kinds"],
-            own_deadline=options["keep_until_deadline"],
-            removable=wanted,
-        )
-    ]
-    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(apis, items))
+    wanted = Selection.of(options)
+    found = [item for one in apis.values() for item in leftovers(one, wanted)]
+    return swept(
+        found, wanted=wanted.removable, check=check, remove=lambda items: remove(apis, items)
+    )
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.module_utils.cloud_leftovers import ARGUMENTS, broken, swept
+from ansible.module_utils.cloud_leftovers import ARGUMENTS, Selection, broken, swept
 from ansible.module_utils.gce_leftovers import KINDS, leftovers, remove
 from ansible.module_utils.gce_module import run
 
@@ -84,16 +84,11 @@ kind:
 
 def work(api: Api, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """List what is there, and remove it where that is asked for."""
-    wanted = options["state"] == "absent"
-    found = leftovers(
-        api,
-        options["fleet"],
-        min_age=options["min_age"],
-        kinds=options["kinds"],
-        own_deadline=options["keep_until_deadline"],
-        removable=wanted,
+    wanted = Selection.of(options)
+    found = leftovers(api, wanted)
+    return swept(
+        found, wanted=wanted.removable, check=check, remove=lambda items: remove(api, items)
     )
-    return swept(found, wanted=wanted, check=check, remove=lambda items: remove(api, items))
 
 
 def main() -> None:

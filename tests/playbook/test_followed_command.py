@@ -1,5 +1,6 @@
 """A long command outlives the play that started it, and the next play goes on with it."""
 
+import contextlib
 import json
 import os
 import signal
@@ -40,6 +41,11 @@ class Play:
         self.file = root / "play.json"
         self.file.write_text(json.dumps([play]))
         self.result_file = root / "result.json"
+
+    def write_note(self, job, started):
+        """As an earlier ansible-playbook did."""
+        note = {"name": job, "started": started, "play": "an earlier one"}
+        self.note.write_text(json.dumps(note) + "\n")
 
     def start(self):
         return subprocess.Popen(
@@ -107,7 +113,7 @@ def test_a_command_that_is_killed_ends_with_its_signal(tmp_path):
 
 def test_a_job_that_the_host_no_longer_knows_is_started_anew(tmp_path):
     play = Play(tmp_path, "echo here")
-    play.note.write_text('{"job": "j1234.1"}\n')  # as after a restart of the host
+    play.write_note("j1234.1", started=time.time())  # as after a restart of the host
     output, result = play.run()
     assert "found under way" not in output
     assert result["stdout"] == "here"
@@ -116,3 +122,32 @@ def test_a_job_that_the_host_no_longer_knows_is_started_anew(tmp_path):
 def test_a_job_is_found_where_home_is_not_the_one_in_the_list_of_users(tmp_path):
     _, result = Play(tmp_path, "echo here", environment={"HOME": str(tmp_path / "home")}).run()
     assert result.get("stdout") == "here", result
+
+
+def test_the_time_limit_is_from_the_commands_start_in_an_earlier_play(tmp_path):
+    # To the second play alone it would be within the limit.
+    play = Play(tmp_path, "sleep 55", ignore_errors=True)
+    first = play.start()
+    gone = tmp_path / "there" / "pid"
+    end = time.monotonic() + 60
+    while not (play.note.exists() and gone.exists()):
+        assert time.monotonic() < end, "the command was never started"
+        time.sleep(0.1)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    play.write_note(json.loads(play.note.read_text())["name"], started=time.time() - 100)
+    try:
+        output, result = play.run()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(gone.read_text()), signal.SIGKILL)
+    assert "found under way; following it" in output
+    assert "it did not end within 60 s" in result["msg"]
+
+
+def test_what_another_version_noted_is_no_job(tmp_path):
+    play = Play(tmp_path, "echo here")
+    play.note.write_text('{"job": "j1234.1"}\n')
+    output, result = play.run()
+    assert "found under way" not in output
+    assert result["stdout"] == "here"

@@ -8,16 +8,14 @@ more when a result has lost half of itself.
 import csv
 import hashlib
 import json
-import os
 import socket
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.playing import play
+
 SIGNATURES, CONNECTIONS = 7, 5
 RUN = "life-of-a-run"
 REPORT = {
@@ -53,22 +51,12 @@ class Fleet:
         }
 
     def play(self, name, *options, **variables):
-        command = [
-            str(Path(sys.executable).parent / "ansible-playbook"),
+        return play(
             "--inventory=inventory/local",
             *options,
             "--extra-vars",
             json.dumps({**self.variables, **variables}),
             f"playbooks/{name}.yml",
-        ]
-        return subprocess.run(
-            command,
-            cwd=PROJECT,
-            env={**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=600,
         )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.playing import play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 HOSTS = [f"host-{number}" for number in range(1, 4)]
 FORKS = 2
 
@@ -52,22 +55,13 @@ def _measure(root: Path, looks: int, **variables: object) -> list[int]:
         "bench_run_results_dir": str(run.parent),
         "bench_run_poll": 1,
     }
-    play = {"hosts": "fleet", "gather_facts": False, "roles": ["bench_run"]}
-    (root / "play.json").write_text(json.dumps([play]))
-    played = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"), "--forks", str(FORKS),
-            "--inventory", root / "hosts.json", "--extra-vars", json.dumps(given | variables),
-            root / "play.json",
-        ],
-        cwd=PROJECT,
-        env=os.environ
-        | {"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "MEETING": str(meeting)}
-        | {"HOSTS": str(len(HOSTS)), "LOOKS": str(looks)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+    of_role = {"hosts": "fleet", "gather_facts": False, "roles": ["bench_run"]}
+    (root / "play.json").write_text(json.dumps([of_role]))
+    seen = {"MEETING": str(meeting), "HOSTS": str(len(HOSTS)), "LOOKS": str(looks)}
+    played = play(
+        "--forks", str(FORKS), "--inventory", root / "hosts.json",
+        "--extra-vars", json.dumps(given | variables), root / "play.json",
+        environment=os.environ | seen,
     )  # fmt: skip
     assert played.returncode == 0, played.stdout + played.stderr
     return [json.loads((run / f"{host}.json").read_text())["most"] for host in HOSTS]

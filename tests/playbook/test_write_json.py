@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.playing import play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.playbook
 
 
@@ -44,20 +45,9 @@ def test_it_writes_what_is_new_and_says_what_it_cannot(tmp_path: Path) -> None:
     # Nothing listens there: a task that asked the host would fail.
     inventory = {"all": {"hosts": {"away": {"ansible_host": "127.0.0.1", "ansible_port": 1}}}}
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
-    play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
-    (tmp_path / "play.json").write_text(json.dumps([play]))
-    played = subprocess.run(
-        [
-            Path(sys.executable).with_name("ansible-playbook"), "--inventory",
-            tmp_path / "hosts.json", tmp_path / "play.json",
-        ],
-        cwd=PROJECT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
+    of_tasks = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    (tmp_path / "play.json").write_text(json.dumps([of_tasks]))
+    played = play("--inventory", tmp_path / "hosts.json", tmp_path / "play.json")
     assert played.returncode == 0, played.stdout + played.stderr
     assert json.loads(dest.read_text()) == {"host": "away", "n": 1}
     assert dest.stat().st_mode & 0o777 == 0o644

@@ -14,6 +14,20 @@ KINDS: dict[str, dict[str, Any]] = {
     "tdx-control": {"vm_size": "Standard_D2s_v6"},
 }
 
+FLEETS = "tpm-fleet-bench-trial-westeurope"  # name of what the fleet trial shares there
+NETWORKS = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
+
+
+def parts(name: str) -> set[str]:
+    """A VM and what belongs to it, as the double's store names them."""
+    return {
+        f"virtualMachines {name}",
+        f"disks {name}-os",
+        f"networkInterfaces {name}-nic",
+        f"publicIPAddresses {name}-ip",
+        f"schedules shutdown-computevm-{name}",
+    }
+
 
 def given(kind: str) -> dict[str, Any]:
     """What a user gives, besides the subnet."""

@@ -1,39 +1,52 @@
 """A TPM of version 1.85 that knows ML-DSA, Hash-ML-DSA and ML-KEM, and nothing else.
 
-It speaks swtpm's socket protocol (bare commands and responses), checks every field strictly,
-and does the cryptography with the cryptography package. It shares no code with what it tests.
+It checks every field strictly, and does the cryptography with the cryptography package. It shares
+no code with what it tests.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import socket
 import struct
-import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import mldsa, mlkem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from tests.support.pqc_input import (
+    ATTRIBUTES,
+    AUTH_CONTEXT,
+    AUTH_FAIL,
+    AUTH_MISSING,
+    AUTHSIZE,
+    BAD_TAG,
+    COMMAND_CODE,
+    COMMAND_SIZE,
+    EXT_MU,
+    HANDLE,
+    HASH,
+    KEY,
+    OBJECT_MEMORY,
+    RC_SEQUENCE,
+    RESERVED_BITS,
+    SCHEME,
+    SIGNATURE,
+    SIZE,
+    SYMMETRIC,
+    TICKET,
+    TYPE,
+    VALUE,
+    Input,
+    Refused,
+    wrong,
+)
 
 MLKEM, MLDSA, HASH_MLDSA = 0xA0, 0xA1, 0xA2
 SHA256, SHA512, NULL = 0x0B, 0x0D, 0x10
 RH_OWNER, RH_NULL, RS_PW = 0x40000001, 0x40000007, 0x40000009
 TRANSIENT = 0x80000000
 SLOTS = 3
-
-# Response codes, with the place that is wrong added to the format-one ones.
-FMT1 = 0x80
-P = 0x40
-VALUE, HANDLE, SCHEME, SIZE, TYPE = 0x84, 0x8B, 0x92, 0x95, 0x8A
-SIGNATURE, KEY, HASH, AUTH_FAIL, SYMMETRIC, TICKET = 0x9B, 0x9C, 0x83, 0x8E, 0x96, 0xA0
-RESERVED_BITS, ATTRIBUTES, EXT_MU = 0xA1, 0x82, 0xAB
-COMMAND_CODE, COMMAND_SIZE, AUTH_MISSING, AUTH_CONTEXT = 0x143, 0x142, 0x125, 0x145
-OBJECT_MEMORY, BAD_TAG, RC_SEQUENCE, AUTHSIZE = 0x902, 0x1E, 0x103, 0x144
 
 # set number: (public key size, signature or ciphertext size, private key class)
 DSA = {
@@ -42,43 +55,6 @@ DSA = {
     3: (2592, 4627, mldsa.MLDSA87PrivateKey),
 }
 KEM = {2: (1184, 1088, mlkem.MLKEM768PrivateKey), 3: (1568, 1568, mlkem.MLKEM1024PrivateKey)}
-
-
-class Refused(Exception):
-    def __init__(self, code: int) -> None:
-        super().__init__(hex(code))
-        self.code = code
-
-
-def wrong(code: int, parameter: int = 0, handle: int = 0) -> Refused:
-    return Refused(code | (P | parameter << 8 if parameter else handle << 8))
-
-
-class Input:
-    """A command's parameters; each field is taken exactly and nothing may be left over."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, size: int, parameter: int) -> bytes:
-        if len(self.data) - self.at < size:
-            raise wrong(0x9A, parameter)  # TPM_RC_INSUFFICIENT
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def number(self, size: int, parameter: int) -> int:
-        return int.from_bytes(self.take(size, parameter))
-
-    def sized(self, parameter: int, most: int) -> bytes:
-        size = self.number(2, parameter)
-        if size > most:
-            raise wrong(SIZE, parameter)
-        return self.take(size, parameter)
-
-    def end(self) -> None:
-        if self.at != len(self.data):
-            raise Refused(SIZE)
 
 
 @dataclass
@@ -463,43 +439,3 @@ class PqcTpm:
             0x1A9: (1, 0, True, PqcTpm.verify_sequence_start),
             0x1AA: (1, 0, True, PqcTpm.sign_sequence_start),
         }
-
-
-@contextlib.contextmanager
-def serving(tpm: PqcTpm, spoil: Callable[[bytes, bytes], bytes] | None = None) -> Iterator[str]:
-    """Serve a TPM on loopback for the time of the block, and yield the way to it.
-
-    Args:
-        tpm: the TPM.
-        spoil: is given command and response, and returns what is sent instead.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-        stop = threading.Event()
-
-        def serve() -> None:
-            while not stop.is_set():
-                with contextlib.suppress(TimeoutError, OSError):
-                    client, _ = server.accept()
-                    with client:
-                        while command := _receive(client):
-                            response = tpm.answer(command)
-                            client.sendall(spoil(command, response) if spoil else response)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"swtpm:host=127.0.0.1,port={server.getsockname()[1]}"
-        finally:
-            stop.set()
-            thread.join()
-
-
-def _receive(connection: socket.socket) -> bytes:
-    data = b""
-    while len(data) < 10 or len(data) < int.from_bytes(data[2:6]):
-        piece = connection.recv(65536)
-        if not piece:
-            return b""
-        data += piece
-    return data

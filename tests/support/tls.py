@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import ssl
 import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cryptography import x509
@@ -13,10 +14,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 
+from tpmtls.errors import DeadlineExceeded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HASHES = {32: hashes.SHA256(), 48: hashes.SHA384(), 64: hashes.SHA512()}
+
+KEYS = {
+    "p256": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "p521": lambda: ec.generate_private_key(ec.SECP521R1()),
+    "rsa2048": cache(lambda: rsa.generate_private_key(65537, 2048)),
+    "rsa3072": cache(lambda: rsa.generate_private_key(65537, 3072)),
+}
 
 
 class SoftwareSigner:
@@ -41,6 +52,11 @@ class SoftwareSigner:
             pss = padding.PSS(padding.MGF1(algorithm), algorithm.digest_size)
             return self._key.sign(digest, pss, Prehashed(algorithm))
         return self._key.sign(digest, ec.ECDSA(Prehashed(algorithm)))
+
+
+class Failing(SoftwareSigner):
+    def sign(self, _digest: bytes) -> bytes:
+        raise DeadlineExceeded("the TPM did not answer TPM2_Sign within 10 s")
 
 
 class Authority:

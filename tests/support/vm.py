@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.support import guard
+from tests.support import guard, playing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,15 +141,9 @@ class Machine:
             "vm_first_port": self._port,
             "vm_host_wait": _BOOT_SECONDS,
         }
-        return subprocess.run(
-            [Path(sys.executable).with_name("ansible-playbook"), "--inventory=inventory/vm",
-             "--limit", self.name, "--extra-vars", json.dumps(place | variables), playbook],
-            cwd=TREE,
-            env={**os.environ, "ANSIBLE_CONFIG": str(TREE / "ansible.cfg")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+        return playing.play(
+            "--inventory=inventory/vm", "--limit", self.name,
+            "--extra-vars", json.dumps(place | variables), playbook,
         )  # fmt: skip
 
     def start(self) -> None:

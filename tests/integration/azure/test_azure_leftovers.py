@@ -19,13 +19,12 @@ from tests.support.azure_double.store import (
     SECURITY_GROUP,
     VM,
 )
-from tests.support.azure_options import ED25519
+from tests.support.azure_options import ED25519, FLEETS, NETWORKS, parts
 
 if TYPE_CHECKING:
     from tests.integration.azure.conftest import Azure
 
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDQ=="
-FLEETS = "tpm-fleet-bench-trial-westeurope"
 
 
 def aged(azure: Azure, name: str, seconds: int) -> None:
@@ -38,19 +37,6 @@ def aged(azure: Azure, name: str, seconds: int) -> None:
                 item["properties"]["timeCreated"] = then
             if kind == SCHEDULE:
                 item["properties"]["createdDate"] = then
-
-
-def parts(name: str) -> set[str]:
-    return {
-        f"virtualMachines {name}",
-        f"disks {name}-os",
-        f"networkInterfaces {name}-nic",
-        f"publicIPAddresses {name}-ip",
-        f"schedules shutdown-computevm-{name}",
-    }
-
-
-NETWORKS = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
 
 
 def populate(azure: Azure) -> None:

@@ -9,25 +9,14 @@ import pytest
 
 from tests.support.azure_double.faults import RefusedError, refusal
 from tests.support.azure_double.store import DISK, SCHEDULE, VM
+from tests.support.azure_options import FLEETS, NETWORKS, parts
 
 if TYPE_CHECKING:
     from tests.integration.azure.conftest import Azure
 
-FLEETS = "tpm-fleet-bench-trial-westeurope"
-
 
 def at(minutes: int) -> str:
     return (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
-
-
-def parts(name: str) -> set[str]:
-    return {
-        f"virtualMachines {name}",
-        f"disks {name}-os",
-        f"networkInterfaces {name}-nic",
-        f"publicIPAddresses {name}-ip",
-        f"schedules shutdown-computevm-{name}",
-    }
 
 
 def test_each_part_says_which_vm_it_belongs_to(azure: Azure) -> None:
@@ -54,8 +43,7 @@ def test_a_vm_with_time_left_is_swept_by_age_only_if_that_is_asked_for(azure: Az
     how = {"state": "absent", "min_age": 7200}
     swept = azure.run("azure_leftovers", **how, keep_until_deadline=True)
     assert swept.status == 0, swept.answer
-    networks = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
-    assert azure.double.store.names() == parts("long") | networks
+    assert azure.double.store.names() == parts("long") | NETWORKS
     assert azure.run("azure_leftovers", **how).status == 0
     assert azure.double.store.names() == set()
 
@@ -150,9 +138,8 @@ def test_a_vm_that_another_makes_meanwhile_keeps_its_auto_shutdown(azure: Azure)
     store.put = after_another  # type: ignore[method-assign]
     refused = azure.vm()
     assert (refused.status, refused.answer["kind"]) == (1, "not-ours"), refused.answer
-    networks = {f"virtualNetworks {FLEETS}", f"networkSecurityGroups {FLEETS}"}
     theirs = {"virtualMachines bench-snp", "schedules shutdown-computevm-bench-snp"}
-    assert store.names() == networks | theirs
+    assert store.names() == NETWORKS | theirs
 
 
 def test_a_vm_that_took_the_name_of_one_that_is_swept_is_left_alone(
@@ -175,6 +162,26 @@ def test_a_vm_that_took_the_name_of_one_that_is_swept_is_left_alone(
     assert azure.double.store.get(VM, "bench-snp")["properties"]["vmId"] == made[0]
     azure.run("azure_leftovers", state="absent", kinds=["virtualMachines"])
     assert (VM, "bench-snp") not in azure.double.store.held
+
+
+def test_a_vm_that_took_the_name_while_the_removal_was_held_up_is_left_alone(
+    azure: Azure,
+) -> None:
+    azure.vm()
+    store, get = azure.double.store, azure.double.store.get
+    busy = refusal("OperationNotAllowed", "The VM is being changed.")
+    azure.double.fail(on="^DELETE .*/virtualMachines/", status=409, error=busy)
+
+    def meanwhile(*asked: str) -> Any:
+        found = get(*asked)
+        if asked[0] == VM and any(line.startswith("DELETE ") for line in azure.double.requests):
+            found["properties"]["vmId"] = "the next one's"
+        return found
+
+    store.get = meanwhile  # type: ignore[method-assign]
+    swept = azure.run("azure_leftovers", state="absent", kinds=["virtualMachines"])
+    assert swept.status == 0, swept.answer
+    assert store.held[VM, "bench-snp"]["properties"]["vmId"] == "the next one's"
 
 
 def test_a_vm_whose_deadline_nobody_can_read_is_taken_back(azure: Azure) -> None:

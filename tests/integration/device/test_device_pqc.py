@@ -10,7 +10,8 @@ import pytest
 
 import tpmtls
 from tests.support.agent import Agent
-from tests.support.pqc_tpm import PqcTpm, serving
+from tests.support.pqc_serving import serving
+from tests.support.pqc_tpm import PqcTpm
 from tpmbench.device.suite import Suite
 from tpmbench.journal import Journal
 from tpmbench.measuring import Settings

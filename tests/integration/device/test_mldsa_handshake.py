@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import pytest
 
-from tests.support import pqc_tpm
+from tests.support import pqc_serving, pqc_tpm
 from tests.support.agent import SOURCE, Agent, only
 from tests.support.pythons import candidates, lacks
 
@@ -74,7 +74,7 @@ def test_where_both_lack_it_both_are_named(swtpm: Swtpm, tmp_path: Path) -> None
 
 @old_openssl
 def test_where_the_tpm_has_it_the_python_alone_is_named(tmp_path: Path) -> None:
-    with pqc_tpm.serving(pqc_tpm.PqcTpm()) as tcti:
+    with pqc_serving.serving(pqc_tpm.PqcTpm()) as tcti:
         status, found = run(Agent(tcti, tmp_path))
     assert (status, found["status"]) == (0, "not-applicable")
     assert "this Python's OpenSSL" in found["reason"]
@@ -83,7 +83,7 @@ def test_where_the_tpm_has_it_the_python_alone_is_named(tmp_path: Path) -> None:
 
 def test_it_is_measured_and_counted_in_three_places(python: str, tmp_path: Path) -> None:
     peer = pqc_tpm.PqcTpm()
-    with pqc_tpm.serving(peer) as tcti:
+    with pqc_serving.serving(peer) as tcti:
         agent = Agent(tcti, tmp_path, python)
         status, found = run(agent)
     assert (status, found["status"], found["reason"]) == (0, "valid", None)
@@ -103,7 +103,7 @@ def test_it_is_measured_and_counted_in_three_places(python: str, tmp_path: Path)
 
 def test_forged_signatures_are_refused_by_the_server(python: str, tmp_path: Path) -> None:
     peer = pqc_tpm.PqcTpm(forge=True)
-    with pqc_tpm.serving(peer) as tcti:
+    with pqc_serving.serving(peer) as tcti:
         status, found = run(Agent(tcti, tmp_path, python))
     assert (status, found["status"]) == (1, "invalid")
     assert "a sample failed" in found["reason"]
@@ -111,7 +111,7 @@ def test_forged_signatures_are_refused_by_the_server(python: str, tmp_path: Path
 
 
 def test_a_tpm_without_it_is_named_by_a_python_that_has_it(python: str, tmp_path: Path) -> None:
-    with pqc_tpm.serving(pqc_tpm.PqcTpm(sets=0b0100111)) as tcti:
+    with pqc_serving.serving(pqc_tpm.PqcTpm(sets=0b0100111)) as tcti:
         status, found = run(Agent(tcti, tmp_path, python))
     assert (status, found["status"]) == (0, "not-applicable")
     assert found["reason"].startswith("the TPM has no ML-DSA-65")

@@ -1,14 +1,11 @@
 """Wrong values are refused on the control node, before a host is touched."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[3]
+from tests.support.playing import play
+
 pytestmark = pytest.mark.playbook
 
 
@@ -24,20 +21,9 @@ def fleet(tmp_path):
     inventory.write_text(json.dumps({"fleet": {"hosts": {"one": host, "two": host}}}))
 
     def measure(**variables):
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).parent / "ansible-playbook"),
-                f"--inventory={inventory}",
-                str(PROJECT / "playbooks" / "run.yml"),
-                "--extra-vars",
-                json.dumps({"bench_run_results_dir": str(tmp_path / "results"), **variables}),
-            ],
-            cwd=PROJECT,
-            env={**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+        given = {"bench_run_results_dir": str(tmp_path / "results"), **variables}
+        done = play(
+            f"--inventory={inventory}", "playbooks/run.yml", "--extra-vars", json.dumps(given)
         )
         return done, calls.read_text() if calls.exists() else ""
 

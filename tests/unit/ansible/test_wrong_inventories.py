@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.playing import play
 
 TREE = Path(__file__).resolve().parents[3]
 SAYS = {
@@ -33,16 +34,11 @@ ENVIRONMENT = {
 
 
 def _play(*inventories: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"),
-         *(f"--inventory={inventory}" for inventory in inventories), "playbooks/doctor.yml"],
-        cwd=TREE,
-        env={**ENVIRONMENT, "ANSIBLE_CONFIG": str(TREE / "ansible.cfg"), "COLUMNS": "1000"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
+    return play(
+        *(f"--inventory={inventory}" for inventory in inventories),
+        "playbooks/doctor.yml",
+        environment=ENVIRONMENT | {"COLUMNS": "1000"},
+    )
 
 
 @pytest.mark.parametrize("mistake", SAYS)

@@ -17,19 +17,19 @@ def at(minutes: int) -> str:
 
 
 def names(items: list[dict[str, Any]], min_age: int, **how: Any) -> list[str]:
-    from ansible.module_utils.cloud_leftovers import of_age
+    from ansible.module_utils.cloud_leftovers import Selection, of_age
 
-    found = of_age(items, min_age, NOW, **how)
+    found = of_age(items, Selection(min_age=min_age, **how), NOW)
     assert all({"made", "ends", "users"}.isdisjoint(item) for item in found)
     return [item["path"] for item in found]
 
 
 def test_what_a_cloud_ahead_of_this_machine_just_made_is_not_passed_over() -> None:
     """A proof that nothing is left asks for everything of 0 s or more."""
-    from ansible.module_utils.cloud_leftovers import of_age
+    from ansible.module_utils.cloud_leftovers import Selection, of_age
 
     for minutes in (1, 90):
-        (found,) = of_age([{"path": "vm", "made": at(minutes)}], 0, NOW)
+        (found,) = of_age([{"path": "vm", "made": at(minutes)}], Selection(), NOW)
         assert found["age"] == 0
     assert names([{"path": "vm", "made": at(1)}], 7200) == []
 
@@ -56,9 +56,9 @@ def test_what_a_vm_that_stays_uses_stays_too() -> None:
         {"path": "of both", "kind": "rule", "made": at(-900), "users": ["old", "young"]},
         {"path": "stranger's", "kind": "disk", "made": at(-900), "users": ["not listed"]},
     ]
-    assert names(items, 7200, loose=True) == ["old", "disk", "loose"]
-    assert names(items, 0, loose=True)[-2:] == ["loose", "of both"]
-    assert names(items, 0, loose=True, kinds=["disk", "rule"]) == ["loose"]
+    assert names(items, 7200, removable=True) == ["old", "disk", "loose"]
+    assert names(items, 0, removable=True)[-2:] == ["loose", "of both"]
+    assert names(items, 0, removable=True, kinds=["disk", "rule"]) == ["loose"]
     assert len(names(items, 0)) == 7  # a proof leaves nothing out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -123,6 +124,15 @@ def test_host_keys_are_checked_whatever_the_environment_says(cloud: str, tmp_pat
     assert options["globalknownhostsfile"] == "none"
     assert options["hostkeyalias"] == "bench-snp"
     assert options["compression"] == "yes"  # the rest of it is the user's to say
+
+
+@pytest.mark.parametrize("cloud", ["gcp", "aws", "azure"])
+def test_what_else_ssh_is_told_is_what_it_is_told_everywhere(cloud: str) -> None:
+    """Those inventories set ``ansible_ssh_args``, and so must say again what ansible.cfg says."""
+    configured = configparser.ConfigParser()
+    configured.read(TREE / "ansible.cfg")
+    said = (TREE / "inventory" / cloud / "group_vars" / f"{cloud}.yml").read_text()
+    assert f"'{configured['ssh_connection']['ssh_args']}'" in said
 
 
 @pytest.fixture

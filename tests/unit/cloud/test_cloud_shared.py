@@ -92,14 +92,17 @@ def test_host_keys_are_those_of_the_last_whole_block(text: str, keys: list[str])
 
 
 def test_ages_are_seconds_and_the_young_are_left_out() -> None:
-    from ansible.module_utils.cloud_leftovers import of_age
+    from ansible.module_utils.cloud_leftovers import Selection, of_age
 
     now = datetime(2026, 11, 30, 12, tzinfo=UTC)
     items = [{"name": "old", "made": "2026-11-30T10:00:00+00:00"},
              {"name": "new", "made": "2026-11-30T11:59:00Z"}]  # fmt: skip
-    assert of_age(items, 0, now) == [{"name": "old", "age": 7200}, {"name": "new", "age": 60}]
-    assert of_age(items, 7200, now) == [{"name": "old", "age": 7200}]
-    assert of_age(items, 7201, now) == []
+    assert of_age(items, Selection(), now) == [
+        {"name": "old", "age": 7200},
+        {"name": "new", "age": 60},
+    ]
+    assert of_age(items, Selection(min_age=7200), now) == [{"name": "old", "age": 7200}]
+    assert of_age(items, Selection(min_age=7201), now) == []
 
 
 def test_each_is_removed_in_its_order_and_a_failure_keeps_none_of_the_others() -> None:

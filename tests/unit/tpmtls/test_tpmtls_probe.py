@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
 def client_of(authority: Authority, issuer: Authority) -> ssl.SSLContext:
     signer = SoftwareSigner()
     context = authority.client()

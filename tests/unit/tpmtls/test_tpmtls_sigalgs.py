@@ -27,11 +27,6 @@ SET_SIGALGS_LIST, SET_CLIENT_SIGALGS_LIST = 98, 102
 LONGEST_FIRST = b"ECDSA+SHA512:ECDSA+SHA384:ECDSA+SHA256"
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
 def prefer(context: ssl.SSLContext, which: int, names: bytes) -> None:
     """Have a peer prefer signature algorithms, which Python's ssl cannot."""
     assert libssl.library().SSL_CTX_ctrl(openssl.address(context), which, 0, names) == 1
